@@ -4,6 +4,8 @@ package spool
 // recipients are marked.
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -164,6 +166,19 @@ func (d *controlFile) linesWithoutNotice(marks []ctlfile.Mark) (lines []ctlfile.
 // inMessage is what the d line of a recipient that was sent elsewhere says before the spoolid of
 // the copy.
 const inMessage = " in message "
+
+// finish ends what a crash has left of copies. Their sources may only be fed when that is done, so
+// the error is for the next start to mend, unless it could last: then the copies stay for a start to
+// come.
+func (mv *mover) finish() error {
+	var bad *malformed
+	err := mv.copies.Finish(mv.isClaimed)
+	if postoffice.IsNoRoom(err) || errors.Is(err, postoffice.ErrInUse) || errors.As(err, &bad) {
+		mv.s.warn(fmt.Sprintf("copies that a crash has left stay: %v", err))
+		err = nil
+	}
+	return err
+}
 
 // isClaimed reports whether a copy that a crash has left in staging counts: the recipients of
 // its source are marked. If the source is gone, they were done. Until Finish has given the

@@ -185,7 +185,13 @@ func (at *places) find(p Place, id identity) (found Name, err error) {
 // this spoolid; "": any.
 func (at *places) isStored(p Place, n Name, spoolID string) (is bool, err error) {
 	var st, message unix.Stat_t
-	if is = postoffice.Stat(at.pairs[p].transport, n.Path, &st) == nil && postoffice.IsRegular(&st); !is || spoolID == "" {
+	switch err := postoffice.Stat(at.pairs[p].transport, n.Path, &st); {
+	case err == unix.ENOENT, err == unix.ENOTDIR:
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	if is = postoffice.IsRegular(&st); !is || spoolID == "" {
 		return is, nil
 	}
 	switch err := postoffice.Stat(at.pairs[p].queue, n.Path, &message); err {

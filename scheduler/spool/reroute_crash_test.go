@@ -141,6 +141,17 @@ func TestCrashInReroute(t *testing.T) {
 					}
 				}
 			}
+			// While it is not known which copies count, their sources must not be fed.
+			staging := filepath.Join(o.dir, "transport/.scheduler")
+			check(t, os.Rename(staging, staging+".away"))
+			o.write("transport/.scheduler", "not a directory")
+			o.close()
+			if s, err := Open(Options{Postoffice: o.dir, Reporter: noReporter{}}); err == nil {
+				t.Errorf("step %q: the spool is open", step)
+				s.Close()
+			}
+			check(t, os.Remove(staging))
+			check(t, os.Rename(staging+".away", staging))
 			o.survives(fmt.Sprintf("%+v, step %q", asked, step), map[string]int{"bob@b.example": 1, "carol": 1})
 			if left, err := os.ReadDir(filepath.Join(o.dir, "transport/.scheduler")); err != nil || len(left) > 0 {
 				t.Errorf("step %q: %v, %v are left", step, err, left)

@@ -150,7 +150,7 @@ type Spool struct {
 // Open makes the directories corrupt/ and hold/ if they are missing,
 // binds the notify socket, and begins to watch and to sweep. It only returns an
 // error if the spool cannot work, for example because $POSTOFFICE/transport or
-// $POSTOFFICE/queue cannot be opened.
+// $POSTOFFICE/queue cannot be opened, or because it is not known which copies of mail count.
 func Open(o Options) (*Spool, error) {
 	o.HashLevels = min(max(o.HashLevels, 0), maxDepth)
 	o.Postoffice = filepath.Clean(o.Postoffice)
@@ -173,10 +173,6 @@ func Open(o Options) (*Spool, error) {
 	s.refusals = &refusals{waiting: map[string]wait{}, announce: func(n Name) { s.announce([]Name{n}) }}
 	if err := s.openParts(); err != nil {
 		return nil, fmt.Errorf("spool %q: %w", o.Postoffice, err)
-	}
-	s.awaitFormerAgents()
-	if err := s.mover.copies.Finish(s.mover.isClaimed); err != nil {
-		s.warn(fmt.Sprintf("copies that a crash has left stay: %v", err))
 	}
 	s.reserve.fill()
 	s.start()
@@ -210,7 +206,8 @@ func (s *Spool) openParts() (err error) {
 	if err := s.places.control.CannotTakeOver(); err != nil {
 		s.warn(fmt.Sprintf("transport is on a file system without leases (%v): control files of other users stay there unread", err))
 	}
-	return nil
+	s.awaitFormerAgents()
+	return s.mover.finish()
 }
 
 // start starts the workers first, then the hints, then the sweep.
