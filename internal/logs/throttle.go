@@ -20,6 +20,7 @@ type Throttle struct {
 
 	mu    sync.Mutex
 	byKey map[string]*key
+	rest  key // of all names that come when there are maxKeys, together
 }
 
 // key is what happened for a key in the period since a time.
@@ -30,8 +31,7 @@ type key struct {
 }
 
 // Allow reports whether something may happen for a key now, and if so, notes that
-// it does. If it has happened for too many keys within the period, Allow refuses other
-// keys, too.
+// it does. If it has happened for too many keys within the period, all others count as one.
 func (t *Throttle) Allow(name string, now time.Time) bool {
 	_, ok := t.Take(name, now)
 	return ok
@@ -44,9 +44,7 @@ func (t *Throttle) Take(name string, now time.Time) (missing int, ok bool) {
 	defer t.mu.Unlock()
 	k := t.byKey[name]
 	if k == nil {
-		if k = t.obtain(name, now); k == nil {
-			return 0, false
-		}
+		k = t.obtain(name, now)
 	}
 	if now.Sub(k.since) >= t.Period {
 		k.since, k.number = now, 0
@@ -60,13 +58,14 @@ func (t *Throttle) Take(name string, now time.Time) (missing int, ok bool) {
 	return missing, true
 }
 
-// obtain makes a key, or returns nil if there are too many.
+// obtain makes a key, or returns that of the rest if there are too many. To look for old ones
+// among all takes long, so that happens once in a period of the rest.
 func (t *Throttle) obtain(name string, now time.Time) *key {
-	if len(t.byKey) >= maxKeys {
+	if len(t.byKey) >= maxKeys && now.Sub(t.rest.since) >= t.Period {
 		maps.DeleteFunc(t.byKey, func(_ string, k *key) bool { return now.Sub(k.since) >= t.Period })
-		if len(t.byKey) >= maxKeys {
-			return nil
-		}
+	}
+	if len(t.byKey) >= maxKeys {
+		return &t.rest
 	}
 	if t.byKey == nil {
 		t.byKey = make(map[string]*key)

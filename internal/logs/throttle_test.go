@@ -22,18 +22,29 @@ func TestOnceInAPeriodForEachKey(t *testing.T) {
 	}
 }
 
-func TestKeysAreBounded(t *testing.T) {
+// New keys beyond the bound share one: what they do becomes rare, and is counted.
+func TestKeysAreBoundedAndTheRestShareOne(t *testing.T) {
 	l, start := Throttle{Period: time.Minute}, time.Unix(1e9, 0)
 	for i := range maxKeys {
-		if !l.Allow(strconv.Itoa(i), start) {
+		if !l.Allow(strconv.Itoa(i), start.Add(time.Second)) {
 			t.Fatalf("key %d is refused", i)
 		}
 	}
-	if l.Allow("more", start.Add(time.Second)) || len(l.byKey) != maxKeys {
-		t.Errorf("%d keys", len(l.byKey))
+	for _, c := range []struct {
+		key     string
+		after   time.Duration
+		missing int
+		ok      bool
+	}{
+		{"more", 0, 0, true}, {"another", time.Second, 0, false}, {"more", time.Second, 0, false}, {"0", time.Second, 0, false},
+		{"a third", time.Minute, 2, true}, {"more", time.Minute, 0, false},
+	} {
+		if missing, ok := l.Take(c.key, start.Add(c.after)); missing != c.missing || ok != c.ok || len(l.byKey) != maxKeys {
+			t.Errorf("%s after %v: %d missing, %v; %d keys", c.key, c.after, missing, ok, len(l.byKey))
+		}
 	}
-	if !l.Allow("more", start.Add(time.Minute)) || len(l.byKey) != 1 {
-		t.Errorf("%d keys after the period", len(l.byKey))
+	if !l.Allow("more", start.Add(2*time.Minute)) || len(l.byKey) != 1 {
+		t.Errorf("%d keys when the period of the rest is over", len(l.byKey))
 	}
 }
 
