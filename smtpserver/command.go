@@ -149,11 +149,14 @@ func (s *session) etrn(arg string) error {
 		return errETRN
 	case !isHost(host):
 		return errHost
-	case !s.server.triggers.Allow(host, time.Now()):
+	case !s.server.askers.take(s.client.block, askerRate, time.Now()):
+		return errManyTriggers
+	case !s.server.triggers.take(host, triggerRate, time.Now()):
 		s.reply("250 2.0.0 Queuing was started for %s a moment ago", host)
 		return nil
 	}
 	if err := s.server.queue.trigger(host, s.client.String()); err != nil {
+		s.server.triggers.refill(host)
 		s.about.err = err
 		return errNotStarted
 	}

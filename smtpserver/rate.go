@@ -1,21 +1,21 @@
 package smtpserver
 
 // Rates and memory: how many recipients a login, or the clients of an address block, may have in
-// a time, and at once.
+// a time, and at once, and how many ETRNs there may be.
 
 import (
 	"sync"
 	"time"
 )
 
-// Rate is a number of recipients in a time; the zero value: no limit.
+// Rate is a number of recipients or ETRNs in a time; the zero value: no limit.
 type Rate struct {
-	Recipients int
-	Per        time.Duration
+	Number int
+	Per    time.Duration
 }
 
-// rates has a bucket of tokens for each login, or for each address block. It holds Rate.Recipients,
-// is full at first and fills in Rate.Per. Each recipient takes a token.
+// rates has a bucket of tokens for each login, each address block, or each host of an ETRN. It holds
+// Rate.Number, is full at first and fills in Rate.Per. Each recipient, or ETRN, takes a token.
 type rates struct {
 	mu     sync.Mutex
 	fullAt map[string]time.Time // when a bucket is full again; up to maxCounted
@@ -23,7 +23,7 @@ type rates struct {
 
 // take takes a token, unless there is none.
 func (r *rates) take(source string, limit Rate, now time.Time) bool {
-	if limit.Recipients == 0 {
+	if limit.Number == 0 {
 		return true
 	}
 	r.mu.Lock()
@@ -32,12 +32,22 @@ func (r *rates) take(source string, limit Rate, now time.Time) bool {
 	if at.Before(now) {
 		at = now
 	}
-	at = at.Add(limit.Per / time.Duration(limit.Recipients))
+	at = at.Add(limit.Per / time.Duration(limit.Number))
 	if at.Sub(now) > limit.Per {
 		return false
 	}
+	if r.fullAt == nil {
+		r.fullAt = make(map[string]time.Time)
+	}
 	bounded(r.fullAt, source)[source] = at
 	return true
+}
+
+// refill makes a bucket full.
+func (r *rates) refill(source string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.fullAt, source)
 }
 
 // maxEnvelopes bounds the memory for the recipients of all sessions, in bytes, without the

@@ -93,6 +93,7 @@ var (
 	errNoPasswords   = &refusal{code: 454, status: "4.7.0", reason: "fault", text: "Passwords cannot be checked now"}
 	errETRN          = &refusal{code: 459, status: "4.7.1", reason: "relay", text: "ETRN is not allowed for this client"}
 	errHost          = &refusal{code: 501, status: "5.5.4", reason: "syntax", text: "ETRN takes a host's name"}
+	errManyTriggers  = &refusal{code: 458, status: "4.7.1", reason: "rate", text: "Too many ETRNs in a short time"}
 	errNotStarted    = &refusal{code: 458, status: "4.3.0", reason: "fault", text: "The queue cannot be started now"}
 )
 

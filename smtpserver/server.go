@@ -103,12 +103,13 @@ type Server struct {
 	queue      *inbox
 	envelopes  envelopes
 	stopped    chan struct{}
-	triggers   logs.Throttle // ETRNs for each host
 	ended      logs.Throttle // logged sessions of each address block
 	crowded    logs.Throttle // log lines about each block whose clients get no session
 	guesses    *guesses
 	loginRates rates
 	blockRates rates
+	triggers   rates                  // ETRNs for each host
+	askers     rates                  // ETRNs of each address block
 	config     atomic.Pointer[config] // in force for sessions that begin now
 	roundTrip  time.Duration          // maxRoundTrip; tests replace it
 
@@ -128,8 +129,12 @@ type config struct {
 	replaced chan struct{} // closed when it is in force no more
 }
 
-// triggerPeriod is how often all clients together may start the delivery of a host's mail.
-const triggerPeriod = time.Minute
+var (
+	// triggerRate is how often all clients together may start the delivery of a host's mail.
+	triggerRate = Rate{1, time.Minute}
+	// askerRate is how many ETRNs the clients of an address block may send.
+	askerRate = Rate{100, time.Minute}
+)
 
 // New returns a server for a postoffice. Close ends it.
 func New(o Options) (*Server, error) {
@@ -139,9 +144,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		queue: q, stopped: make(chan struct{}), guesses: newGuesses(), roundTrip: maxRoundTrip,
-		loginRates: rates{fullAt: make(map[string]time.Time)}, blockRates: rates{fullAt: make(map[string]time.Time)},
 		envelopes: envelopes{held: make(map[string]int64)},
-		triggers:  logs.Throttle{Period: triggerPeriod},
 		ended:     logs.Throttle{Number: maxSessionLines, Period: sessionLinePeriod},
 		crowded:   logs.Throttle{Period: sessionLinePeriod},
 		sessions:  make(map[*session]bool), from: make(map[netip.Prefix]int),

@@ -9,8 +9,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/crypto/bcrypt"
 
@@ -325,6 +327,48 @@ func TestETRNWritesATriggerForTheScheduler(t *testing.T) {
 	}
 	d.say("ETRN -x", "501 ")
 	s.stranger().say("ETRN far.example", "459 ")
+}
+
+// Whatever other clients ask for, and after a fault, the reply to an ETRN says what has happened.
+func TestETRNIsAnsweredTruly(t *testing.T) {
+	s := start(t, nil)
+	for i := range maxCounted {
+		s.triggers.take(strconv.Itoa(i), triggerRate, time.Now())
+	}
+	d := s.dial()
+	d.say("EHLO x", "250 ")
+	d.say("ETRN far.example", "250 2.0.0 Queuing started ")
+	transport := filepath.Join(s.office, "transport")
+	if err := os.Rename(transport, transport+"-away"); err != nil {
+		t.Fatal(err)
+	}
+	d.say("ETRN near.example", "458 4.3.0")
+	if err := os.Rename(transport+"-away", transport); err != nil {
+		t.Fatal(err)
+	}
+	d.say("ETRN near.example", "250 2.0.0 Queuing started ")
+}
+
+// A client's ETRNs are limited, and take no place of another's.
+func TestETRNsOfAClientAreLimited(t *testing.T) {
+	s := start(t, nil)
+	for range askerRate.Number {
+		s.askers.take(ctlfile.UserSource(os.Geteuid()), askerRate, time.Now().Add(time.Hour))
+	}
+	d := s.dial()
+	d.say("EHLO x", "250 ")
+	d.say("ETRN far.example", "458 4.7.1")
+	ours, theirs := net.Pipe() // of another user
+	done := make(chan error)
+	go func() { done <- s.ServeConn(theirs, SMTP) }()
+	d = &dialog{t, ours, bufio.NewReader(ours)}
+	d.expect("220 ")
+	d.say("EHLO x", "250 ")
+	d.say("ETRN far.example", "250 2.0.0 Queuing started ")
+	d.say("QUIT", "221 ")
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 }
 
 func TestPipeIsAClientOfThisMachine(t *testing.T) {

@@ -136,7 +136,7 @@ func TestRatesOfRecipients(t *testing.T) {
 
 // In no time there are more recipients than the rate allows, and the memory is bounded.
 func TestRateIsABucket(t *testing.T) {
-	r, now := rates{fullAt: make(map[string]time.Time)}, time.Now()
+	r, now := rates{}, time.Now()
 	ann, limit := "login:ann", Rate{6, time.Minute}
 	taken := 0
 	for range 600 {

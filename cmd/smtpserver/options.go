@@ -113,7 +113,7 @@ func rateFlag(rate *smtpserver.Rate) func(string) error {
 		if errors.Join(err, e) != nil || n < 1 || n > maxRate || d < time.Second {
 			return fmt.Errorf("%q is not a number of recipients, up to %d, and a time, such as 500/1h", text, maxRate)
 		}
-		*rate = smtpserver.Rate{Recipients: n, Per: d}
+		*rate = smtpserver.Rate{Number: n, Per: d}
 		return nil
 	}
 }

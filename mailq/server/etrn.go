@@ -14,12 +14,15 @@ import (
 // does. The case of the host does not matter. Administrators send the command,
 // and so do mail servers on behalf of their clients; text says for whom. All
 // users who may not give orders can together start the mail of a host only once a
-// minute, because an ETRN overrides the schedule of retries.
+// minute, because an ETRN overrides the schedule of retries. Each may ask for so many
+// hosts: there is only room for a number of them.
 func etrn(r *request, ctx context.Context) bool {
 	host, text := mailq.CutRaw(r.arg)
 	host = strings.ToLower(host)
 	started := false
-	if host != "" && (r.rights.has(rightKILL) || r.server.triggers.Allow(host, time.Now())) {
+	now := time.Now()
+	if host != "" && (r.rights.has(rightKILL) ||
+		r.server.askers.Allow(r.peer.group(), now) && r.server.triggers.Allow(host, now)) {
 		var err error
 		started, err = r.server.queue.Trigger(ctx, host, text)
 		r.note(Note{Kind: NoteTrigger, Host: host, Text: text, Started: started, Err: err})

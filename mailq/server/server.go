@@ -40,6 +40,8 @@ const (
 	// triggerPeriod is the least time between two starts of a host's mail by
 	// users who may not give orders.
 	triggerPeriod = time.Minute
+	// maxTriggers is how many ETRNs one of these users may send in a triggerPeriod.
+	maxTriggers = 100
 )
 
 // Settings are the server's settings. Configure may change them at any time.
@@ -100,13 +102,17 @@ type Server struct {
 	settings atomic.Pointer[Settings]
 	sessions sessions
 	failed   chan bool // has room for one: the failed login whose answer is delayed
-	// triggers bounds the ETRNs of users who may not give orders.
-	triggers logs.Throttle
+	// triggers and askers bound the ETRNs of users who may not give orders, for each host and for
+	// each peer.
+	triggers, askers logs.Throttle
 }
 
 // New returns a server that answers from a queue.
 func New(queue Queue, settings Settings) *Server {
-	s := &Server{queue: queue, failed: make(chan bool, 1), triggers: logs.Throttle{Period: triggerPeriod}}
+	s := &Server{
+		queue: queue, failed: make(chan bool, 1), triggers: logs.Throttle{Period: triggerPeriod},
+		askers: logs.Throttle{Number: maxTriggers, Period: triggerPeriod},
+	}
 	s.Configure(settings)
 	return s
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -287,6 +288,25 @@ func TestHostIsTriggeredOnceAMinute(t *testing.T) {
 	if len(q.triggered) != 3 {
 		t.Errorf("%q", q.triggered)
 	}
+}
+
+// TestOnePeerTriggersSoManyHosts: one user's ETRNs do not use up the places of others.
+func TestOnePeerTriggersSoManyHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := busyQueue(time.Now())
+		server := newServer(t, q)
+		k := dial(t, server, Peer{UID: 1001})
+		for i := range maxTriggers + 10 {
+			k.reply("ETRN " + strconv.Itoa(i))
+		}
+		if len(q.triggered) != maxTriggers {
+			t.Errorf("%d hosts", len(q.triggered))
+		}
+		k = dial(t, server, Peer{UID: 1002})
+		if got := k.reply("ETRN Down.example"); got != "+OK; an ETRN started something." {
+			t.Error(got)
+		}
+	})
 }
 
 // TestHostWithBlanks: the old client sends names as they are.
