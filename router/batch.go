@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/internal/postoffice"
+	"zsched/internal/process"
 	"zsched/queue"
 )
 
@@ -156,7 +157,7 @@ func (r *Service) finish(j *job, startedAt time.Time) {
 		return
 	}
 	if j.Err != nil {
-		r.fail(j.Name, j.UID, j.Err)
+		r.fail(j.Name, process.UserOf(j.UID), j.Err)
 		return
 	}
 	delete(r.failed, j.Name)

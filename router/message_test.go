@@ -100,8 +100,10 @@ func TestSourceIsKept(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("the rest needs root, to give files to other users")
 	}
-	if got := o.route(1000, "identinfo "+words+"\n"+rest)[0].Source; got != "SOURCE=uid:1000 SMTPUTF8" {
-		t.Errorf("source %q of a user", got)
+	for _, uid := range []int{1000, 50001} {
+		if got := o.route(uid, "identinfo "+words+"\n"+rest)[0].Source; got != "SOURCE=uid:1000 SMTPUTF8" {
+			t.Errorf("source %q of a user with uid %d", got, uid)
+		}
 	}
 }
 

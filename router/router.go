@@ -23,6 +23,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/header"
+	"zsched/internal/process"
 	"zsched/queue"
 	"zsched/router/table"
 )
@@ -163,12 +164,12 @@ func (o origin) wrote(fields header.Fields, name string) bool {
 }
 
 // source says where a submission came from. Only a trusted user can say so; the
-// source of another one's is that user.
+// source of another one's is that user, or the one who has the uid.
 func source(uid int, from origin, e *queue.Envelope) ctlfile.Source {
 	if from.trusted {
 		return e.Source
 	}
-	return ctlfile.Source{Name: ctlfile.UserSource(uid), UTF8: e.Source.UTF8}
+	return ctlfile.Source{Name: ctlfile.UserSource(process.UserOf(uid)), UTF8: e.Source.UTF8}
 }
 
 // targets routes the recipients. It returns each target once for each sender: a recipient that

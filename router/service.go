@@ -307,7 +307,7 @@ func (r *Service) sweep() {
 	found, oldestAt := 0, time.Time{}
 	strays, owners := 0, map[int]int{}
 	_ = postoffice.EachEntry(r.queue.dir, func(name string, info os.FileInfo) bool {
-		r.waiting.add(name, ownerOf(info), now)
+		r.waiting.add(name, process.UserOf(ownerOf(info)), now)
 		found++
 		if at := info.ModTime(); found == 1 || at.Before(oldestAt) {
 			oldestAt = at
@@ -336,7 +336,7 @@ func (r *Service) sweep() {
 func (r *Service) add(name string) {
 	info, err := postoffice.Lstat(filepath.Join(r.queue.dir, "router", name))
 	if err == nil && info.Mode().IsRegular() {
-		r.waiting.add(name, ownerOf(info), time.Now())
+		r.waiting.add(name, process.UserOf(ownerOf(info)), time.Now())
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 const pauseLength = 2 * time.Minute
 
 // waiting are the submissions that wait for a batch. Their owners take turns, so that one
-// with many files delays nobody else's. The loop and a sweep use them at the same time.
+// with many files delays nobody else's. An owner is a user as process.UserOf names it. The loop
+// and a sweep use them at the same time.
 type waiting struct {
 	// ready has a value when submissions may wait.
 	ready chan struct{}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"zsched/internal/process"
 )
 
 // The owners of submissions take turns.
@@ -39,6 +41,34 @@ func TestANameThatAUserHasLeftDelaysNoFileOfAnother(t *testing.T) {
 	}
 	if !slices.Equal(order, []int{12345, 0, 12345}) {
 		t.Errorf("the owners' turns: %d", order)
+	}
+}
+
+// User 1000 has the uids from 50000 to 50999.
+func init() { process.SubuidFile = "../internal/process/testdata/subuid" }
+
+func TestUserTakesOneTurnWithAllUIDs(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files to a user")
+	}
+	o := newOffice(t, 0)
+	r := o.router()
+	for i, uid := range []int{50001, 50002, 50003, 12345} {
+		name := fmt.Sprint(i)
+		o.write("router/"+name, "")
+		if err := os.Chown(filepath.Join(o.dir, "router", name), uid, -1); err != nil {
+			t.Fatal(err)
+		}
+		r.add(name)
+	}
+	r.sweep()
+	var order []string
+	for !r.waiting.empty() {
+		name, _, _ := r.waiting.next()
+		order = append(order, name)
+	}
+	if !slices.Equal(order, []string{"0", "3", "1", "2"}) {
+		t.Errorf("the turns of files: %q", order)
 	}
 }
 

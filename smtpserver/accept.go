@@ -54,7 +54,7 @@ func clientOf(conn net.Conn, o *Options) client {
 	if !c.local {
 		c.block = ctlfile.ClientSource(addr)
 	} else if uid, err := process.PeerUID(conn); err == nil {
-		c.block = ctlfile.UserSource(uid)
+		c.block = ctlfile.UserSource(process.UserOf(uid))
 	} else { // it has closed its connection, or is a pipe
 		c.block = thisMachine
 	}

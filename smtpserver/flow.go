@@ -14,6 +14,7 @@ import (
 
 	"zsched/internal/logs"
 	"zsched/internal/postoffice"
+	"zsched/internal/process"
 )
 
 const (
@@ -74,19 +75,20 @@ func (f *flow) timesFull() int64 {
 }
 
 // countSubmissions counts the files in router/ that the router takes. Those of a user
-// other than root and this process's user count up to half the limit: one user alone must
-// not delay the mail of all.
+// other than root and this process's user count up to half the limit, with those of the user's
+// subordinate uids: one user alone must not delay the mail of all.
 func countSubmissions(office string, limit int) int {
 	files, own, share := 0, uint32(os.Geteuid()), (limit+1)/2
-	others := map[uint32]int{}
+	others := map[int]int{}
 	// What cannot be read is not counted.
 	_ = postoffice.EachSubmission(office, func(_ string, info os.FileInfo) bool {
 		uid := info.Sys().(*syscall.Stat_t).Uid
 		if uid != 0 && uid != own {
-			if others[uid] == share {
+			user := process.UserOf(int(uid))
+			if others[user] == share {
 				return true
 			}
-			others[uid]++
+			others[user]++
 		}
 		files++
 		return files < refuseAt*limit

@@ -11,12 +11,14 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"zsched/internal/logs"
+	"zsched/internal/process"
 )
 
 func TestEndlessLinesAreNotKept(t *testing.T) {
@@ -308,6 +310,42 @@ func TestMailIsDelayedAndThenRefusedWhereTheQueueIsLong(t *testing.T) {
 	}
 }
 
+// User 1000 has the uids from 50000 to 50999.
+func init() { process.SubuidFile = "../internal/process/testdata/subuid" }
+
+// All sessions of a user's uids are the user's.
+func TestClientIsTheUserWhoHasTheUID(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to give a socket to another user")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	dialed, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dialed.Close()
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	raw, err := dialed.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = raw.Control(func(fd uintptr) { err = syscall.Fchown(int(fd), 50001, -1) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := clientOf(conn, new(Options)); c.block != "uid:1000" {
+		t.Errorf("the block of uid 50001 is %s", c.block)
+	}
+}
+
 // Names that the router never takes, and the files of one user, do not stop the mail of
 // all.
 func TestFilesOfAUserDoNotStopMail(t *testing.T) {
@@ -359,6 +397,15 @@ func TestFilesOfAUserDoNotStopMail(t *testing.T) {
 	f.watch(done)
 	if f.admit(0) != nil || f.delay() != flowDelay { // three files of each of two users
 		t.Errorf("submissions of two users: %v, delay %v", f.admit(0), f.delay())
+	}
+	for i := range 120 {
+		if err := os.Chown(filepath.Join(router, strconv.Itoa(i)), 50000+i, -1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.watch(done)
+	if f.admit(0) != nil || f.delay() != 0 {
+		t.Errorf("submissions of 120 uids of a user: %v, delay %v", f.admit(0), f.delay())
 	}
 }
 

@@ -59,11 +59,12 @@ func (p Peer) String() string {
 }
 
 // group returns what counts as one peer where peers have a part of the sessions. A local
-// user has all addresses of the loopback network.
+// user has all addresses of the loopback network, and perhaps subordinate uids.
 func (p Peer) group() string {
 	if p.Addr.IsLoopback() {
 		return "loopback"
 	}
+	p.UID = process.UserOf(p.UID)
 	return p.String()
 }
 

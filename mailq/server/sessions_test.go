@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"zsched/internal/process"
 )
 
 // address returns a peer whose address ends in n. It counts from 1.
@@ -26,17 +28,20 @@ func countFull(t *testing.T) (*Server, *[]string) {
 	}), refused
 }
 
-// TestOnePeerKeepsNobodyOut: a peer, be it an address or a local user with all addresses of the
-// loopback network, has a quarter of the sessions at most.
+// User 1000 has the uids from 50000 to 50999.
+func init() { process.SubuidFile = "../../internal/process/testdata/subuid" }
+
+// TestOnePeerKeepsNobodyOut: a peer, be it an address or a local user with all uids, or all addresses
+// of the loopback network, has a quarter of the sessions at most.
 func TestOnePeerKeepsNobodyOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, refused := countFull(t)
-		for range maxOfPeer {
-			dial(t, s, Peer{UID: 1001})
+		for i := range maxOfPeer {
+			dial(t, s, Peer{UID: 50000 + i})
 			dial(t, s, address(1))
 			dial(t, s, loopback)
 		}
-		for _, peer := range []Peer{{UID: 1001}, address(1), {Addr: netip.MustParseAddr("127.0.0.9")}} {
+		for _, peer := range []Peer{{UID: 1000}, address(1), {Addr: netip.MustParseAddr("127.0.0.9")}} {
 			if k := connect(t, s, peer); !k.ends() {
 				t.Errorf("%v has more sessions", peer)
 			}
