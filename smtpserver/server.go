@@ -86,10 +86,9 @@ type Options struct {
 	Log zerolog.Logger
 }
 
-// Default returns the default options.
+// Default returns the default options. Hostname and Router have none.
 func Default() Options {
 	return Options{
-		Hostname: "localhost",
 		Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 		MaxSize:  50 << 20, MaxRecipients: 1000, MaxSessions: 500, MaxFromAddress: 50, MaxErrors: 30,
 		MinFree: 64 << 20, RouterMax: 1000,

@@ -35,9 +35,11 @@ func serve(env *zenv.File) error {
 	case limit > 0:
 		o.MaxSize = min(o.MaxSize, limit)
 	}
-	if host, err := os.Hostname(); err == nil {
-		o.Hostname = host
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
 	}
+	o.Hostname = host
 	o.Log = zerolog.New(text.JSONWriter{To: os.Stderr}).Level(zerolog.WarnLevel)
 	server, err := smtpserver.New(o)
 	if err != nil {

@@ -358,6 +358,53 @@ func TestAddressesThatTheRouterWouldFailAreRefused(t *testing.T) {
 	}
 }
 
+// The shipped configuration without its domain line.
+func TestServerHasTheNameOfItsHost(t *testing.T) {
+	shipped, err := os.ReadFile("../../packaging/smtpserver.cf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after, found := strings.Cut(string(shipped), "\ndomain ")
+	if !found {
+		t.Fatal("the shipped configuration has no domain")
+	}
+	_, after, _ = strings.Cut(after, "\n")
+	system, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for setting, name := range map[string]string{"HOSTNAME=a.test\n": "a.test", "": system} {
+		p := newPlace(t, before+"\n"+after)
+		conf := fmt.Sprintf("POSTOFFICE=%s\nMAILSHARE=%s\n%s", p.dir, p.dir, setting)
+		if err := os.WriteFile(filepath.Join(p.dir, "zmailer.conf"), []byte(conf), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, address := p.startAs("strangers")
+		from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, 2, 3)}}
+		conn, err := from.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := textproto.NewConn(conn)
+		defer c.Close()
+		for _, step := range []struct{ command, want string }{
+			{"", "220 " + name + " "}, {"EHLO c.test", "250 " + name + "\n"}, {"MAIL FROM:<a@c.test>", "250 "},
+			{"RCPT TO:<root@" + name + ">", "250 "}, {"RCPT TO:<postmaster>", "250 "}, {"RCPT TO:<postmaster@" + name + ">", "250 "},
+			{"RCPT TO:<root@localhost>", "550 5.7.1 "}, {"RCPT TO:<root@other.test>", "550 5.7.1 "},
+		} {
+			if step.command != "" {
+				if err := c.PrintfLine("%s", step.command); err != nil {
+					t.Fatal(err)
+				}
+			}
+			code, text, err := c.ReadResponse(0)
+			if got := fmt.Sprint(code, " ", text); !strings.HasPrefix(got, step.want) {
+				t.Errorf("%q, %s: %s (%v), want %s", setting, step.command, got, err, step.want)
+			}
+		}
+	}
+}
+
 func TestServerAcceptsNoMessageThatTheRouterDoesNotTake(t *testing.T) {
 	for text, want := range map[string]int64{"ROUTERMAXSIZE=1M": 1 << 20, "ROUTERMAXSIZE=0": 50 << 20, "": 50 << 20} {
 		o := new(options)
