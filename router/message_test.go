@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"zsched/ctlfile"
+	"zsched/internal/header"
 )
 
 // route routes one submission of a user and returns its control files, that of
@@ -186,8 +187,8 @@ func TestLoneCRInTheHeaderIsABlank(t *testing.T) {
 }
 
 func TestHeaderThatCannotBeDeliveredIsAnswered(t *testing.T) {
-	for _, header := range []string{"Subject: a\x00b\n", strings.Repeat("X: y\n", 1<<18)} {
-		f := newOffice(t, 0).route(os.Geteuid(), "from <s@a.example>\ntodsn NOTIFY=FAILURE\nto <x@b.example>\nenv-end\n"+header+"\nbody\n")[0]
+	for _, text := range []string{"Subject: a\x00b\n", "X: " + strings.Repeat("y", 1<<20), strings.Repeat("a:\n", header.MaxFields+1)} {
+		f := newOffice(t, 0).route(os.Geteuid(), "from <s@a.example>\ntodsn NOTIFY=FAILURE\nto <x@b.example>\nenv-end\n"+text+"\nbody\n")[0]
 		if r := f.Recipients[0]; len(f.Recipients) != 1 || r.Channel != "error" || r.Host != "badheader" || r.User != "x@b.example" || r.DSN != "NOTIFY=FAILURE" {
 			t.Errorf("%+v", f.Recipients)
 		}

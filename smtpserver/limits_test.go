@@ -17,6 +17,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"zsched/internal/header"
 	"zsched/internal/logs"
 	"zsched/internal/process"
 )
@@ -186,10 +187,10 @@ func TestHeaderThatCannotBeDeliveredIsRefused(t *testing.T) {
 	s := start(t, nil)
 	d := s.dial()
 	d.say("EHLO x", "250 ")
-	for _, header := range []string{"Subject: a\x00b\r\n", strings.Repeat("X: "+strings.Repeat("x", 900)+"\r\n", 1200)} {
+	for _, fields := range []string{"Subject: a\x00b\r\n", strings.Repeat("X: "+strings.Repeat("x", 900)+"\r\n", 1200), strings.Repeat("a:\r\n", header.MaxFields+1)} {
 		begin(d)
 		d.say("DATA", "354 ")
-		d.say(header+"\r\nbody\r\n.", "554 5.6.0 ")
+		d.say(fields+"\r\nbody\r\n.", "554 5.6.0 ")
 	}
 	s.nothingLeft()
 }

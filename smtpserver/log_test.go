@@ -78,7 +78,7 @@ func TestLogHasALineForEachDecision(t *testing.T) {
 	wantLogged(t, s.lines(log, "refused"),
 		`{"client":"192.1.2.9","from":"a@far.example","code":552,"status":"5.3.4","reason":"size","text":"Message too large"}`,
 		`{"client":"192.1.2.9","from":"a@far.example","to":["x@elsewhere.example"],"code":550,"status":"5.7.1","reason":"relay","text":"Relaying is not allowed"}`,
-		`{"client":"192.1.2.9","from":"<>","to":["b@ours.example"],"code":554,"status":"5.6.0","reason":"header","text":"The header is too long or has a NUL","error":"the header cannot be delivered: it has a NUL at byte 9"}`,
+		`{"client":"192.1.2.9","from":"<>","to":["b@ours.example"],"code":554,"status":"5.6.0","reason":"header","text":"The header is too long, or has too many fields or a NUL","error":"the header cannot be delivered: it has a NUL at byte 9"}`,
 		`{"client":"192.1.2.9","code":500,"status":"5.5.1","reason":"syntax","text":"Unknown command"}`)
 	accepted := s.lines(log, "accepted")
 	if len(accepted) != 1 || len(accepted[0]["to"].([]any)) != maxLoggedRecipients || accepted[0]["recipients"] != 22.0 || accepted[0]["bytes"] != 5.0 {

@@ -11,11 +11,16 @@ import (
 	"strings"
 )
 
-// MaxSize is the length in bytes of the longest header that Read accepts.
-const MaxSize = 1 << 20
+// Limits of the headers that Read accepts. Each field costs time and memory, even one of two
+// bytes. Mail has fewer than 300, and up to twenty more for each host that it goes through: a
+// message in a loop is to end as one, after 100 hosts.
+const (
+	MaxSize   = 1 << 20 // bytes
+	MaxFields = 5000
+)
 
-// ErrUnfit marks the errors of Read for a header that a control file cannot have:
-// it is too long, or has a NUL. Other errors come from reading.
+// ErrUnfit marks the errors of Read for a header that cannot be delivered: it is too long, or
+// has too many fields or a NUL. Other errors come from reading.
 var ErrUnfit = errors.New("the header cannot be delivered")
 
 // Read reads a message up to the end of its header, as the router does: up to
@@ -26,6 +31,7 @@ func Read(message io.Reader) (fields string, body int64, complete io.Reader, err
 	in := bufio.NewReader(message)
 	var seen bytes.Buffer
 	var lines strings.Builder
+	number := 0 // of fields
 	for {
 		start := seen.Len()
 		if err := readLine(in, &seen); err != nil {
@@ -37,12 +43,19 @@ func Read(message io.Reader) (fields string, body int64, complete io.Reader, err
 			body = int64(seen.Len())
 			break
 		}
-		if folded := (line[0] == ' ' || line[0] == '\t') && start > 0; !folded && !isHeaderLine(line) {
+		folded := (line[0] == ' ' || line[0] == '\t') && start > 0
+		if !folded && !isHeaderLine(line) {
 			body = int64(start)
 			break
 		}
+		if !folded {
+			number++
+		}
 		if seen.Len() > MaxSize {
 			return "", 0, nil, fmt.Errorf("%w: it is longer than %d bytes", ErrUnfit, MaxSize)
+		}
+		if number > MaxFields {
+			return "", 0, nil, fmt.Errorf("%w: it has more than %d fields", ErrUnfit, MaxFields)
 		}
 		if i := bytes.IndexByte(line, 0); i >= 0 {
 			return "", 0, nil, fmt.Errorf("%w: it has a NUL at byte %d", ErrUnfit, start+i)

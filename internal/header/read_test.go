@@ -51,10 +51,15 @@ func TestReadIsBounded(t *testing.T) {
 		endless,
 		"X: " + strings.Repeat("x", MaxSize+5000),
 		"X: y\n " + strings.Repeat("x", MaxSize+5000),
+		strings.Repeat("a:\n", MaxFields+1),
 	} {
-		if header, _, _, err := Read(strings.NewReader(message)); err == nil {
-			t.Errorf("read %d bytes of header", len(header))
+		if header, _, _, err := Read(strings.NewReader(message)); !errors.Is(err, ErrUnfit) {
+			t.Errorf("read %d bytes of header, %v", len(header), err)
 		}
+	}
+	most := strings.Repeat("a:\n b\n", MaxFields)
+	if header, _, _, err := Read(strings.NewReader(most + "\n")); err != nil || header != most {
+		t.Errorf("read %d bytes of header, %v", len(header), err)
 	}
 }
 

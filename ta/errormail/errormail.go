@@ -123,7 +123,7 @@ var meanings = map[string]meaning{
 	"toolarge":     {"5.3.4", "the message is larger than this host accepts"},
 	"aliasloop":    {"5.4.6", "the aliases of this address lead back to it"},
 	"hopcount":     {"5.4.6", "the message went through too many hosts and is in a loop"},
-	"badheader":    {"5.6.0", "the header of the message is too long or has a NUL"},
+	"badheader":    {"5.6.0", "the header of the message is too long, or has too many fields or a NUL"},
 }
 
 func meaningOf(form string) meaning {
