@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -38,6 +39,8 @@ type inbox struct {
 	log    zerolog.Logger
 	faults logs.Throttle              // one line about each directory that fails
 	down   atomic.Pointer[storeFault] // of the last message; nil: it was stored
+
+	headers sync.Mutex // held while a header is read, which takes some megabytes at most
 }
 
 // storeFault is why a message could not be stored, and when.
@@ -124,10 +127,12 @@ func (q *inbox) create() (*incoming, error) {
 
 // checkHeader reads the header of a complete message, which begins at an offset, as the
 // router will read it.
-func (m *incoming) checkHeader(offset int64) error {
+func (q *inbox) checkHeader(m *incoming, offset int64) error {
 	if err := m.w.Flush(); err != nil {
 		return err
 	}
+	q.headers.Lock()
+	defer q.headers.Unlock()
 	_, _, _, err := header.Read(io.NewSectionReader(m.file, offset, m.size-offset))
 	return err
 }

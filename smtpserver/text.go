@@ -240,7 +240,7 @@ func (s *session) finish(err error) error {
 		err = t.end()
 	}
 	if err == nil {
-		err = t.file.checkHeader(t.envelope)
+		err = s.server.queue.checkHeader(t.file, t.envelope)
 	}
 	if err == nil {
 		file := t.file
