@@ -158,8 +158,11 @@ func (m *Machine) sender(in *Submission, e *queue.Envelope, t *table.Table) orig
 // wrote reports whether the fields of a name have one address, that of the user who
 // submitted the message.
 func (o origin) wrote(fields header.Fields, name string) bool {
+	if fields.Count(name) != 1 {
+		return false
+	}
 	list, err := fields.Addresses(name)
-	return err == nil && len(list) == 1 && fields.Count(name) == 1 &&
+	return err == nil && len(list) == 1 &&
 		(strings.EqualFold(list[0], o.login) || strings.EqualFold(list[0], o.address))
 }
 
