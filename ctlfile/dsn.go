@@ -6,7 +6,10 @@ package ctlfile
 // lower case, are NOTIFY, ORCPT, INRCPT, INFROM and EZMLM; others, such as BY, are ignored.
 // DSNWord searches the line on each call.
 
-import "strings"
+import (
+	"iter"
+	"strings"
+)
 
 // Notify is the set of delivery outcomes that the sender wants to be told of
 // (RFC 3461 section 4.1).
@@ -109,21 +112,25 @@ func MergeDSN(first, second string) string {
 // A word with a control character in its value counts as missing, because the character
 // could end the line or the SMTP command that a program puts the value into.
 func DSNWord(dsn, key string) (value string, ok bool) {
-	for {
-		dsn = skipBlanks(dsn)
-		if dsn == "" {
-			return "", false
-		}
-		word := dsn
-		if end := strings.IndexAny(dsn, " \t"); end >= 0 {
-			word = dsn[:end]
-		}
-		dsn = dsn[len(word):]
-		if name, value, found := strings.Cut(word, "="); found && strings.EqualFold(name, key) {
+	for name, value := range DSNWords(dsn) {
+		if strings.EqualFold(name, key) {
 			if strings.ContainsFunc(value, isControl) {
 				return "", false
 			}
 			return value, true
+		}
+	}
+	return "", false
+}
+
+// DSNWords are the keys and values of an N line, in its order and as they are written. Words
+// without an equals sign are left out.
+func DSNWords(dsn string) iter.Seq2[string, string] {
+	return func(yield func(key, value string) bool) {
+		for word := range strings.FieldsFuncSeq(dsn, func(r rune) bool { return r == ' ' || r == '\t' }) {
+			if key, value, found := strings.Cut(word, "="); found && !yield(key, value) {
+				return
+			}
 		}
 	}
 }

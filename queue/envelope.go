@@ -26,6 +26,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"zsched/ctlfile"
@@ -83,6 +84,7 @@ func ReadEnvelope(from io.Reader) (*Envelope, io.Reader, error) {
 			return nil, nil, err
 		}
 		if end {
+			p.envelope.Source = ctlfile.ParseSource(p.source)
 			return p.envelope, p.in, nil
 		}
 		if err := p.apply(line); err != nil {
@@ -96,6 +98,7 @@ type envelopeReader struct {
 	envelope *Envelope
 	line     int
 	dsn      string // of the next recipient
+	source   string // value of the last identinfo line
 }
 
 func (p *envelopeReader) fail(format string, args ...any) error {
@@ -196,7 +199,7 @@ func (p *envelopeReader) apply(line string) error {
 	case "with":
 		e.With = value
 	case "identinfo":
-		e.Source = ctlfile.ParseSource(value)
+		p.source = value
 	default:
 		if !skipped[word] {
 			return p.fail("unknown keyword %.100q", word)
@@ -215,15 +218,22 @@ func parameter(value string) string {
 }
 
 // parameters returns the words of an N line that a todsn line may have, or of a todsn line that an
-// N line may have.
+// N line may have. Of two words with one key, the first counts. The value is read once: an
+// envelope may have many megabytes of such lines.
 func parameters(value string) string {
-	var words []string
-	for _, key := range []string{"NOTIFY", "ORCPT", "INRCPT", "INFROM", "EZMLM", "BY"} {
-		if v, ok := ctlfile.DSNWord(value, key); ok && ctlfile.DSNValue(v) {
-			words = append(words, key+"="+v)
+	keys := [...]string{"NOTIFY", "ORCPT", "INRCPT", "INFROM", "EZMLM", "BY"}
+	var seen [len(keys)]bool
+	var words [len(keys)]string
+	for name, v := range ctlfile.DSNWords(value) {
+		i := slices.IndexFunc(keys[:], func(key string) bool { return len(name) == len(key) && strings.EqualFold(name, key) })
+		if i < 0 || seen[i] {
+			continue
+		}
+		if seen[i] = true; ctlfile.DSNValue(v) {
+			words[i] = keys[i] + "=" + v
 		}
 	}
-	return strings.Join(words, " ")
+	return strings.Join(slices.DeleteFunc(words[:], func(word string) bool { return word == "" }), " ")
 }
 
 // isControl reports whether a character could end a line or a word for another program.

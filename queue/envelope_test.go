@@ -65,6 +65,20 @@ func TestNullSender(t *testing.T) {
 	}
 }
 
+func TestWordsOfAnEnvelopeAreReadOnce(t *testing.T) {
+	for line, want := range map[string]string{
+		"NOTIFY NOTIFY=DELAY notify=NEVER":                "NOTIFY=DELAY",
+		"by=60;R\tX=y  orcpt=rfc822;a NOTIFY=SUCCESS":     "NOTIFY=SUCCESS ORCPT=rfc822;a BY=60;R",
+		"ORCPT=é ORCPT=rfc822;a INFROM= EZMLM=b INRCPT=c": "INRCPT=c EZMLM=b",
+		"": "",
+	} {
+		e, _, err := ReadEnvelope(strings.NewReader("identinfo SOURCE=a CLIENT=b\nidentinfo SOURCE=c\ntodsn NOTIFY=TRACE\ntodsn " + line + "\nto <a@b>\nenv-end\n"))
+		if err != nil || e.To[0].DSN != want || e.Source != (ctlfile.Source{Name: "c"}) {
+			t.Errorf("%q: %+v, %v", line, e, err)
+		}
+	}
+}
+
 func TestErrorsHaveTheirPlace(t *testing.T) {
 	for s, want := range map[string]string{
 		"external\nfoo bar\n":            `2: unknown keyword "foo"`,
