@@ -195,6 +195,22 @@ func TestHeaderThatCannotBeDeliveredIsRefused(t *testing.T) {
 	s.nothingLeft()
 }
 
+// The router would accept it and send a notice to whoever the sender is.
+func TestLoopEndsAtTheDoor(t *testing.T) {
+	s := start(t, nil)
+	d := s.dial()
+	d.say("EHLO x", "250 ")
+	hops := strings.Repeat("Received: by x\r\n", header.MaxHops)
+	for fields, want := range map[string]string{"RECEIVED :\r\n" + hops: "554 5.4.6 ", "X: y\r\n Received: z\r\n" + hops: "250 "} {
+		begin(d)
+		d.say("DATA", "354 ")
+		d.say(fields+"\r\nReceived: body\r\n.", want)
+	}
+	if got := s.messages(); len(got) != 1 {
+		t.Errorf("messages %q", got)
+	}
+}
+
 // A limit may have more than 32 bits.
 func TestSizeOfMoreThan32Bits(t *testing.T) {
 	s := start(t, func(o *Options) { o.MaxSize = 8 << 30 })

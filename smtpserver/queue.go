@@ -133,7 +133,10 @@ func (q *inbox) checkHeader(m *incoming, offset int64) error {
 	}
 	q.headers.Lock()
 	defer q.headers.Unlock()
-	_, _, _, err := header.Read(io.NewSectionReader(m.file, offset, m.size-offset))
+	text, _, _, err := header.Read(io.NewSectionReader(m.file, offset, m.size-offset))
+	if err == nil && header.Split(text).Count("Received") > header.MaxHops {
+		return errHopCount
+	}
 	return err
 }
 

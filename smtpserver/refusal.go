@@ -74,6 +74,7 @@ var (
 	errTooLarge  = &refusal{code: 552, status: "5.3.4", reason: "size", text: "Message too large"}
 	errLongLine  = &refusal{code: 552, status: "5.6.0", reason: "line", text: "A line of the message is too long"}
 	errHeader    = &refusal{code: 554, status: "5.6.0", reason: "header", text: "The header is too long, or has too many fields or a NUL"}
+	errHopCount  = &refusal{code: 554, status: "5.4.6", reason: "hopcount", text: "The message went through too many hosts and is in a loop"}
 	errNotStored = &refusal{code: 451, status: "4.3.0", reason: "storage", text: "The message could not be stored"}
 	errFull      = &refusal{code: 452, status: "4.3.1", reason: "disk", text: "Not enough disk space"}
 	errBusy      = &refusal{code: 452, status: "4.3.2", reason: "queue", text: "The queue is too long"}

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"zsched/internal/command"
+	"zsched/internal/header"
 	"zsched/internal/listen"
 	"zsched/internal/metrics"
 	"zsched/internal/text"
@@ -26,10 +27,6 @@ import (
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
-
-// defaultMaxHops is the number of Received fields above which a message counts as
-// looping. RFC 5321 section 6.3 requires at least 100.
-const defaultMaxHops = 100
 
 type options struct {
 	zenv       string
@@ -48,7 +45,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.BoolVar(&o.check, "check", false, "check both tables, print what is wrong, and exit")
 	f.BoolVar(&o.once, "once", false, "route the waiting submissions, and exit")
 	f.BoolVar(&o.checkUsers, "check-users", false, "fail mail to local users that this machine does not have")
-	f.IntVar(&o.maxHops, "max-hops", defaultMaxHops, "fail a message with more Received fields than this `number`")
+	f.IntVar(&o.maxHops, "max-hops", header.MaxHops, "fail a message with more Received fields than this `number`")
 	f.Func("metrics", "`address` for metrics and health checks by HTTP: host:port or /path", o.metrics.Set)
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log each message that is routed")
 	return f

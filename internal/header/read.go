@@ -13,11 +13,15 @@ import (
 
 // Limits of the headers that Read accepts. Each field costs time and memory, even one of two
 // bytes. Mail has fewer than 300, and up to twenty more for each host that it goes through: a
-// message in a loop is to end as one, after 100 hosts.
+// message in a loop is to end as one, after MaxHops hosts.
 const (
 	MaxSize   = 1 << 20 // bytes
 	MaxFields = 5000
 )
+
+// MaxHops is the number of Received fields above which a message counts as looping. RFC 5321
+// section 6.3 requires at least 100.
+const MaxHops = 100
 
 // ErrUnfit marks the errors of Read for a header that cannot be delivered: it is too long, or
 // has too many fields or a NUL. Other errors come from reading.
