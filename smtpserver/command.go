@@ -89,10 +89,20 @@ func (s *session) greet(verb, arg string) error {
 	if s.client.trusted {
 		s.reply("250-ETRN")
 	}
-	s.reply("250-PIPELINING\r\n250-8BITMIME\r\n250-CHUNKING\r\n250-SMTPUTF8\r\n250-DSN")
+	if s.offersDSN() {
+		s.reply("250-DSN")
+	}
+	s.reply("250-PIPELINING\r\n250-8BITMIME\r\n250-CHUNKING\r\n250-SMTPUTF8")
 	s.reply("250-SIZE %d\r\n250 ENHANCEDSTATUSCODES", s.o.MaxSize)
 	return nil
 }
+
+// mayRelay reports whether the client may send anywhere.
+func (s *session) mayRelay() bool { return s.client.trusted || s.user != "" }
+
+// offersDSN reports whether the client may ask for notices. Strangers may not: their senders may be
+// forged. Where everybody has to log in, clients do not greet again after that.
+func (s *session) offersDSN() bool { return s.mayRelay() || s.listener.RequireAuth }
 
 // startTLS answers STARTTLS (RFC 3207). The client has to greet again after it, and
 // nothing that it sent before counts.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,6 +66,45 @@ func TestListenerRequiresAuthentication(t *testing.T) {
 	d.say("EHLO x", "250 ")
 	d.say("MAIL FROM:<a@ours.example>", "250 ")
 	d.say("RCPT TO:<b@elsewhere.example>", "250 ")
+}
+
+// Only clients who may send anywhere may ask for notices: the senders of others may be forged.
+func TestStrangersMayNotAskForNotices(t *testing.T) {
+	s := start(t, func(o *Options) { o.Passwords = logins(t, "") })
+	check := func(d *dialog, offered bool) {
+		t.Helper()
+		reply := "555 5.5.4"
+		if offered {
+			reply = "250 "
+		}
+		if caps := d.say("EHLO x", "250 "); strings.Contains(caps, "250-DSN\r\n") != offered {
+			t.Errorf("EHLO offers %q", caps)
+		}
+		for _, parameter := range []string{"RET=HDRS", "ENVID=x"} {
+			d.say("MAIL FROM:<a@ours.example> "+parameter, reply)
+			d.say("RSET", "250 ")
+		}
+		d.say("MAIL FROM:<a@ours.example> SIZE=1 BODY=8BITMIME", "250 ")
+		for _, parameter := range []string{"NOTIFY=SUCCESS", "NOTIFY=NEVER", "ORCPT=rfc822;b@ours.example"} {
+			d.say("RCPT TO:<b@ours.example> "+parameter, reply)
+		}
+		d.say("RCPT TO:<b@ours.example>", "250 ")
+	}
+	check(s.dial(), true)
+	d := s.dialFrom("127.1.2.9")
+	check(d, false)
+	d.startTLS()
+	check(d, false)
+	d.say("RSET", "250 ")
+	d.say(plain("user0", "secret"), "235 ")
+	check(d, true)
+	d = s.submission()
+	if caps := d.say("EHLO x", "250 "); !strings.Contains(caps, "250-DSN\r\n") {
+		t.Errorf("where everybody has to log in, EHLO offers %q", caps)
+	}
+	d.say("MAIL FROM:<a@ours.example> RET=HDRS", "530 ")
+	d.say(plain("user0", "secret"), "235 ")
+	check(d, true)
 }
 
 // The third field of the password file bounds the senders of a login.

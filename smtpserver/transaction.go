@@ -18,6 +18,7 @@ const recipientSize = 400
 type transaction struct {
 	queue.Submission
 	utf8   bool   // SMTPUTF8 was given
+	dsn    bool   // the client may ask for notices
 	source string // login or address block, for Server.envelopes
 	memory int64  // bytes that it has there
 	text   *text  // nil until DATA or BDAT
@@ -33,7 +34,7 @@ func (s *session) mailFrom(arg string) error {
 		return errSenderSyntax
 	}
 	s.about.from = from.String()
-	m := new(transaction)
+	m := &transaction{dsn: s.offersDSN()}
 	size, err := m.senderParameters(rest)
 	if err != nil {
 		return err
@@ -67,6 +68,9 @@ func (s *session) mailFrom(arg string) error {
 func (m *transaction) senderParameters(text string) (size uint64, err error) {
 	err = parameters(text, func(key, given string) error {
 		ok, value := true, strings.ToUpper(given)
+		if !m.dsn && (key == "RET" || key == "ENVID") {
+			return errNoExtension
+		}
 		switch key {
 		case "SIZE":
 			size, ok = parseSize(value)
@@ -137,6 +141,9 @@ func (s *session) rcptTo(arg string) error {
 func (m *transaction) recipientParameters(text string) (dsn string, err error) {
 	var notify, original string
 	err = parameters(text, func(key, value string) error {
+		if !m.dsn {
+			return errNoExtension
+		}
 		switch key {
 		case "NOTIFY":
 			value = strings.ToUpper(value)
@@ -157,7 +164,7 @@ func (m *transaction) recipientParameters(text string) (dsn string, err error) {
 
 // mayReceive says whether the client may send to an address.
 func (s *session) mayReceive(address string) error {
-	if !s.client.trusted && s.user == "" && !s.o.isAccepted(address) {
+	if !s.mayRelay() && !s.o.isAccepted(address) {
 		return errRelay
 	}
 	if check := s.o.CheckRecipient; check != nil {
