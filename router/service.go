@@ -64,6 +64,8 @@ type Service struct {
 	// stopping ends the sweep that is under way.
 	stopping atomic.Bool
 	reloads  postoffice.ReloadRecord
+	// tookLarge says that the last batch had a large submission.
+	tookLarge bool
 	// replaced is why the router ends, or nil: the postoffice was replaced.
 	replaced error
 	// counts are for metrics, which other goroutines read.

@@ -26,6 +26,8 @@ type waiting struct {
 	known map[owned]bool
 	// paused has the owners whose submissions are left alone until then.
 	paused map[int]time.Time
+	// large has the owners whose last submission was large.
+	large map[int]bool
 }
 
 // owned is the name of a submission and its owner.
@@ -35,7 +37,7 @@ type owned struct {
 }
 
 func newWaiting() *waiting {
-	return &waiting{ready: make(chan struct{}, 1), names: map[int][]string{}, known: map[owned]bool{}, paused: map[int]time.Time{}}
+	return &waiting{ready: make(chan struct{}, 1), names: map[int][]string{}, known: map[owned]bool{}, paused: map[int]time.Time{}, large: map[int]bool{}}
 }
 
 // add adds a submission, a name below router/, unless it waits already or its owner is paused.
@@ -69,16 +71,22 @@ func (w *waiting) empty() bool {
 	return len(w.turns) == 0
 }
 
-// next removes the first submission of the owner whose turn it is. It returns false if none
-// waits. A sweep may add it again while its batch is routed.
-func (w *waiting) next() (name string, uid int, ok bool) {
+// next removes the first submission of the owner whose turn it is. With largeLast, owners whose
+// last one was large have none while others wait. It returns false if none waits. A sweep may
+// add it again while its batch is routed.
+func (w *waiting) next(largeLast bool) (name string, uid int, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.turns) == 0 {
 		return "", 0, false
 	}
-	uid = w.turns[0]
-	w.turns = w.turns[1:]
+	turn := 0
+	if largeLast {
+		turn = max(0, slices.IndexFunc(w.turns, func(u int) bool { return !w.large[u] }))
+	}
+	uid = w.turns[turn]
+	w.turns = slices.Delete(w.turns, turn, turn+1)
+	delete(w.large, uid)
 	name, w.names[uid] = w.names[uid][0], w.names[uid][1:]
 	delete(w.known, owned{name, uid})
 	if len(w.names[uid]) > 0 {
@@ -87,6 +95,13 @@ func (w *waiting) next() (name string, uid int, ok bool) {
 		delete(w.names, uid)
 	}
 	return name, uid, true
+}
+
+// setLarge says that the last submission of an owner was large.
+func (w *waiting) setLarge(uid int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.large[uid] = true
 }
 
 // pause leaves an owner's submissions alone for a while.

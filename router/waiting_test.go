@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,7 +37,7 @@ func TestANameThatAUserHasLeftDelaysNoFileOfAnother(t *testing.T) {
 	w.add("7", 0, now)
 	var order []int
 	for range 3 {
-		_, uid, _ := w.next()
+		_, uid, _ := w.next(false)
 		order = append(order, uid)
 	}
 	if !slices.Equal(order, []int{12345, 0, 12345}) {
@@ -64,7 +65,7 @@ func TestUserTakesOneTurnWithAllUIDs(t *testing.T) {
 	r.sweep()
 	var order []string
 	for !r.waiting.empty() {
-		name, _, _ := r.waiting.next()
+		name, _, _ := r.waiting.next(false)
 		order = append(order, name)
 	}
 	if !slices.Equal(order, []string{"0", "3", "1", "2"}) {
@@ -116,5 +117,46 @@ func TestOwnerWhoseFilesCannotBePutAsideIsLeftAlone(t *testing.T) {
 	r.drain()
 	if queued, left := o.files("transport"), o.files("router"); len(queued) != 1 || len(left) != 50 {
 		t.Errorf("queued %q, %d left in router/", queued, len(left))
+	}
+}
+
+// However many large submissions a user has, each second batch is for others, as long as any wait;
+// and however many of theirs wait, the user has one in the batch between.
+func TestLargeSubmissionsOfAUserLeaveEachSecondBatchToOthers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files to a user")
+	}
+	o := newOffice(t, 0)
+	var large strings.Builder
+	for i := range batchRecipients {
+		fmt.Fprintf(&large, "to <x%d@a.example>\n", i)
+	}
+	for i := range 4 {
+		name := fmt.Sprintf("router/%d", 1000+i)
+		o.write(name, "from <>\n"+large.String()+"env-end\n\nbody\n")
+		if err := os.Chown(filepath.Join(o.dir, name), 12345, -1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const small = 2*batchLimit + 50
+	for i := range small {
+		o.write(fmt.Sprintf("router/%d", 2000+i), "from <a@b.example>\nto <x@a.example>\nenv-end\n\nbody\n")
+	}
+	r := o.router()
+	r.sweep()
+	hadLarge := false
+	for others := small; others > 0; {
+		before := r.Counts()
+		r.batch()
+		after := r.Counts()
+		taken := after.Routed - before.Routed
+		hasLarge := after.Recipients-before.Recipients > taken
+		if hasLarge {
+			taken--
+		}
+		if others -= taken; others > 0 && hasLarge == hadLarge {
+			t.Fatalf("a batch has %d submissions of others, and the batches before and now have a large one: %v, %v", taken, hadLarge, hasLarge)
+		}
+		hadLarge = hasLarge
 	}
 }
