@@ -52,7 +52,7 @@ router:                   ctlfile queue router/table internal/header internal/lo
 router/table:             ctlfile queue internal/pattern x/sys
 
 ta:                       ctlfile internal/logs internal/postoffice x/sys
-ta/errormail:             ctlfile ta scheduler/report
+ta/errormail:             ctlfile queue ta scheduler/report
 ta/hold:                  ctlfile queue ta internal/units internal/postoffice
 ta/mailbox:               ctlfile ta internal/postoffice internal/header x/sys
 ta/sm:                    ctlfile ta internal/header x/sys
@@ -108,7 +108,7 @@ cmd/ta/sm:                cmd/ta/internal/program ta ta/sm internal/units intern
 cmd/ta/xfer:              cmd/ta/internal/program ctlfile ta/xfer xfer
 cmd/ta/smtp:              cmd/ta/internal/program ta ta/smtp internal/postoffice internal/units internal/zenv pflag
 
-packaging/attack:         x/sys
+packaging/attack:         queue x/sys
 packaging/crashtest:
 packaging/ministore:      miniredis
 packaging/peer:           ta/smtp/smtptest

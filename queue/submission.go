@@ -54,6 +54,10 @@ type Submission struct {
 	BodyType string // "8BITMIME"; "" for none
 }
 
+// MaxUserRecipients is how many recipients the router takes in a submission of a user whom it does
+// not trust.
+const MaxUserRecipients = 20000
+
 // Resubmissions returns submissions for some recipients, given by index. A
 // submission can have only one sender, header, envelope identity and RET, so
 // there is one for each combination of these. The caller sets By.

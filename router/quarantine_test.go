@@ -164,3 +164,48 @@ func TestSubmissionThatIsTooLargeIsAnswered(t *testing.T) {
 		t.Errorf("the reason is %q", reason)
 	}
 }
+
+// One recipient stands for all of them in the notice, and the log has their number. A trusted user
+// may have any number, and without a sender nobody can be told.
+func TestSubmissionOfAUserToTooManyIsAnswered(t *testing.T) {
+	o := newOffice(t, 0)
+	r := o.router()
+	var log bytes.Buffer
+	r.log, r.machine.MaxUserRecipients = zerolog.New(&log), 2
+	const three = "todsn NOTIFY=NEVER\nto <x@b.example>\nto <y@b.example>\nto <z@b.example>\nenv-end\n\nbody\n"
+	queued := func() string {
+		t.Helper()
+		r.drain()
+		text := ""
+		for _, path := range o.files("transport") {
+			data, err := os.ReadFile(path)
+			if err := errors.Join(err, os.Remove(path)); err != nil {
+				t.Fatal(err)
+			}
+			text += string(data)
+		}
+		return text
+	}
+	o.write("router/1", three)
+	if text := queued(); strings.Count(text, " smtp b.example ") != 3 {
+		t.Errorf("of a trusted user: %s", text)
+	}
+	r.machine.Trusted = nil
+	o.write("router/2", "to <x@b.example>\nto <y@b.example>\nenv-end\n\nbody\n")
+	if text := queued(); strings.Count(text, " smtp b.example ") != 2 {
+		t.Errorf("with as many as are allowed: %s", text)
+	}
+	o.write("router/3", three)
+	o.write("router/4", "from <>\n"+three)
+	text := queued()
+	if !strings.Contains(text, " error manyrecipients x@b.example ") || strings.Count(text, "b.example") != 1 || strings.Contains(text, "NOTIFY") {
+		t.Errorf("with one more: %s", text)
+	}
+	if !strings.Contains(log.String(), `"recipients":3,"size":`) || !strings.Contains(log.String(), `"form":"manyrecipients"`) {
+		t.Errorf("the log has %s", log.Bytes())
+	}
+	reason, _ := os.ReadFile(filepath.Join(o.dir, "corrupt/router/4.reason"))
+	if !strings.Contains(string(reason), "the envelope has 3 recipients, more than the 2 ") {
+		t.Errorf("the reason is %q", reason)
+	}
+}

@@ -51,10 +51,12 @@ func Unreadablef(format string, args ...any) error { return Unreadable{fmt.Error
 type Machine struct {
 	Host       string // for Received and Message-ID
 	MaxHops    int
-	MaxSize    int64        // bytes of a message; 0: no limit
-	MaxTargets int          // recipients of a message with the members of aliases
-	Trusted    map[int]bool // users who may name any sender
-	Login      func(uid int) string
+	MaxSize    int64 // bytes of a message; 0: no limit
+	MaxTargets int   // recipients of a message with the members of aliases
+	// MaxUserRecipients is how many a submission of a user who is not trusted may have in its envelope.
+	MaxUserRecipients int
+	Trusted           map[int]bool // users who may name any sender
+	Login             func(uid int) string
 }
 
 // Routed is what a submission becomes.
@@ -99,15 +101,24 @@ func (m *Machine) Route(in *Submission, t *table.Table) (*Routed, error) {
 			return nil, Unreadablef("the message has %d bytes, more than the %d of ROUTERMAXSIZE, and no sender who could be told", size, m.MaxSize)
 		}
 	}
+	to := e.To
+	if n := len(to); n > m.MaxUserRecipients && !from.trusted {
+		if refused = table.ManyRecipients; r.Sender == "" {
+			return nil, Unreadablef("the envelope has %d recipients, more than the %d that a user may give it, and no sender who could be told", n, m.MaxUserRecipients)
+		}
+		to = []queue.EnvelopeRecipient{{Address: to[0].Address}} // one line of the notice stands for all
+	}
 	r.Refused = refused
 	var targets []table.Target
 	if refused != "" {
 		// If the header is bad, the notice has it as a part of the body.
-		targets = refuse(refused, e.To, t)
+		targets = refuse(refused, to, t)
 	} else if targets, err = m.targets(e.To, from, fields, t); err != nil {
 		return nil, err
 	}
-	r.Recipients = len(targets)
+	if r.Recipients = len(targets); refused != "" {
+		r.Recipients = len(e.To)
+	}
 	fields, r.MessageID = m.header(in, e, fields, from, r.ID)
 	if m.Trusted[in.UID] {
 		r.From = e.RcvdFrom

@@ -131,7 +131,7 @@ func New(o Options) (*Service, error) {
 	}
 	r := &Service{
 		machine: &Machine{
-			Host: host, MaxHops: o.MaxHops, MaxSize: maxSize, MaxTargets: maxTargets, Login: loginName,
+			Host: host, MaxHops: o.MaxHops, MaxSize: maxSize, MaxTargets: maxTargets, MaxUserRecipients: queue.MaxUserRecipients, Login: loginName,
 			Trusted: map[int]bool{0: true, os.Geteuid(): true},
 		},
 		queue: q, loader: loader, log: o.Log, notify: env.Value("SCHEDULERNOTIFY"),

@@ -51,6 +51,7 @@ var attacks = []struct {
 	{"a flood to one mailbox, its senders in a new domain each, does not delay other mail", newSenders},
 	{"two thousand silent connections keep nobody out", silentConnections},
 	{"eight messages to 250000 recipients each do not delay other mail", manyRecipients},
+	{"ten messages to 20000 hosts each do not delay other mail", manyHosts},
 }
 
 func queueIsClosed(s *site) error {

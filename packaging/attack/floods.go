@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"zsched/queue"
 )
 
 // Attacks by numbers: very much mail for one mailbox, and very many recipients of a message. The
@@ -37,18 +39,37 @@ func flood(s *site, sender func(i int) string) error {
 	return errors.Join(err, e, os.RemoveAll(filepath.Join(s.dir, "mail", s.a.name)))
 }
 
-// manyRecipients sends eight messages to 250 000 recipients each: users of one host, and of a
-// thousand hosts. It comes last: what it sends stays in the queue.
+// manyRecipients sends eight messages to 250 000 recipients each, as a trusted user may: users of
+// one host, and of a thousand hosts.
 func manyRecipients(s *site) error {
-	const messages, recipients = 8, 250_000
+	return toMany(s, 8, 250_000, func(message, n int) string {
+		if message%2 == 0 {
+			return "big.example"
+		}
+		return fmt.Sprintf("h%d.example", n%1000)
+	})
+}
+
+// manyHosts sends ten messages to as many recipients as one of a user may have, with a host each, to
+// a scheduler with an empty queue.
+func manyHosts(s *site) error {
+	err := errors.Join(s.stop(), os.Remove(filepath.Join(s.dir, "po/.scheduler.state")))
+	for _, dir := range []string{"po/transport", "po/queue"} {
+		path := filepath.Join(s.dir, dir)
+		err = errors.Join(err, os.RemoveAll(path), os.Mkdir(path, 0o755))
+	}
+	if err = errors.Join(err, s.start()); err != nil {
+		return err
+	}
+	return toMany(s, 10, queue.MaxUserRecipients, func(message, n int) string { return fmt.Sprintf("m%d-%d.example", message, n) })
+}
+
+// toMany sends messages of one source with recipients at hosts, which stay in the queue.
+func toMany(s *site, messages, recipients int, host func(message, n int) string) error {
 	for i := range messages {
 		var to strings.Builder
 		for n := range recipients {
-			host := "big.example"
-			if i%2 > 0 {
-				host = fmt.Sprintf("h%d.example", n%1000)
-			}
-			fmt.Fprintf(&to, "\nr           smtp %s u%d@%s 65534", host, n, host)
+			fmt.Fprintf(&to, "\nr           smtp %s u%d@%[1]s 65534", host(i, n), n)
 		}
 		if _, err := s.put(s.a, "S SOURCE=192.0.2.0/24"+to.String()); err != nil {
 			return err

@@ -28,13 +28,14 @@ type Table struct {
 // Forms, which are the hosts of the channel error: they name the reason for a failure
 // (errormail(8)). The comments are their status codes (RFC 3463).
 const (
-	UnknownUser = "nosuchuser"   // 5.1.1
-	NoRoute     = "unresolvable" // 5.1.2
-	BadAddress  = "badaddress"   // 5.1.3
-	Loop        = "aliasloop"    // 5.4.6
-	TooLarge    = "toolarge"     // 5.3.4
-	HopCount    = "hopcount"     // 5.4.6
-	BadHeader   = "badheader"    // 5.6.0
+	UnknownUser    = "nosuchuser"     // 5.1.1
+	NoRoute        = "unresolvable"   // 5.1.2
+	BadAddress     = "badaddress"     // 5.1.3
+	Loop           = "aliasloop"      // 5.4.6
+	TooLarge       = "toolarge"       // 5.3.4
+	HopCount       = "hopcount"       // 5.4.6
+	ManyRecipients = "manyrecipients" // 5.5.3
+	BadHeader      = "badheader"      // 5.6.0
 )
 
 // Target is where a copy of the message goes.

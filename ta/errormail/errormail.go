@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/queue"
 	"zsched/scheduler/report"
 	"zsched/ta"
 )
@@ -116,14 +117,15 @@ type meaning struct{ status, text string }
 // meanings are those of the forms that router(8) uses. Any other form means that the
 // recipient failed, with the status 5.0.0.
 var meanings = map[string]meaning{
-	"nosuchuser":   {"5.1.1", "there is no user of this name"},
-	"unresolvable": {"5.1.2", "there is no route to this domain"},
-	"nosuchdomain": {"5.1.2", "there is no such domain"},
-	"badaddress":   {"5.1.3", "this is not a mail address"},
-	"toolarge":     {"5.3.4", "the message is larger than this host accepts"},
-	"aliasloop":    {"5.4.6", "the aliases of this address lead back to it"},
-	"hopcount":     {"5.4.6", "the message went through too many hosts and is in a loop"},
-	"badheader":    {"5.6.0", "the header of the message is too long, or has too many fields or a NUL"},
+	"nosuchuser":     {"5.1.1", "there is no user of this name"},
+	"unresolvable":   {"5.1.2", "there is no route to this domain"},
+	"nosuchdomain":   {"5.1.2", "there is no such domain"},
+	"badaddress":     {"5.1.3", "this is not a mail address"},
+	"toolarge":       {"5.3.4", "the message is larger than this host accepts"},
+	"aliasloop":      {"5.4.6", "the aliases of this address lead back to it"},
+	"hopcount":       {"5.4.6", "the message went through too many hosts and is in a loop"},
+	"manyrecipients": {"5.5.3", fmt.Sprintf("too many recipients, at most %d in one submission: none of them gets it", queue.MaxUserRecipients)},
+	"badheader":      {"5.6.0", "the header of the message is too long, or has too many fields or a NUL"},
 }
 
 func meaningOf(form string) meaning {
