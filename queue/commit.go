@@ -75,11 +75,6 @@ func (i *Item) SpoolID() string { return ctlfile.SpoolID(i.number, i.info.ModTim
 // ErrContents says that a control file with these contents cannot be written.
 var ErrContents = errors.New("the message cannot have a control file")
 
-// ErrNumber says that another message in the queue has the number of the file. In a copy of a
-// postoffice the numbers of the messages are not those of their inodes, and new files get inodes
-// with these numbers.
-var ErrNumber = fmt.Errorf("another message has this number: %w", fs.ErrExist)
-
 // Committer puts messages into the queue of a postoffice. Several goroutines may use one for
 // copies, and one goroutine for the router.
 type Committer struct {
@@ -182,11 +177,15 @@ func (c *Committer) stage(i *Item, group int) (err error) {
 			return err
 		}
 	}
-	if queued := c.place(i.dir("queue"), i.number); postoffice.Exists(postoffice.WorkingDir, queued) {
-		return &os.PathError{Op: "queue a message", Path: queued, Err: ErrNumber}
-	}
 	if err := c.isFree(i); err != nil {
 		return err
+	}
+	// In a copy of a postoffice the numbers of the messages are not those of their inodes, and new
+	// files get inodes with these numbers.
+	for _, dir := range []string{"queue", "hold/queue"} {
+		if queued := c.place(dir, i.number); postoffice.Exists(postoffice.WorkingDir, queued) {
+			return &os.PathError{Op: "queue a message", Path: queued, Err: fs.ErrExist}
+		}
 	}
 	if err := i.share(file, group); err != nil {
 		return err

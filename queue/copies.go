@@ -87,11 +87,13 @@ func (c *Committer) undo(i *Item) {
 // Finish ends what a crash, or an error of a Claim, has interrupted: the control file of a
 // copy is staged, and the message file may be in its place already. claimed reports whether
 // the copy with a spoolid counts; source is that of its Item. A copy that counts gets its
-// name; the others are removed. No copy may be being committed meanwhile.
-func (c *Committer) Finish(claimed func(spoolID, source string) (bool, error)) error {
+// name; the others are removed. No copy may be being committed meanwhile. left are the errors of
+// copies that a later call may finish: those that count and find no room for their names, and
+// those of which claimed says ErrLater.
+func (c *Committer) Finish(claimed func(spoolID, source string) (bool, error)) (left, err error) {
 	names, err := postoffice.ReadNames(c.StagingDir())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return nil, nil
 	}
 	for _, name := range names {
 		spoolID, source, _ := strings.Cut(name, ",")
@@ -103,13 +105,20 @@ func (c *Committer) Finish(claimed func(spoolID, source string) (bool, error)) e
 		if e == nil {
 			e = c.finish(filepath.Join(c.StagingDir(), name), spoolID, n, keep)
 		}
-		err = errors.Join(err, e)
+		if errors.Is(e, ErrLater) || keep && postoffice.IsNoRoom(e) {
+			left = errors.Join(left, e)
+		} else {
+			err = errors.Join(err, e)
+		}
 	}
 	if err == nil && len(names) > 0 {
 		err = c.SyncAll()
 	}
-	return err
+	return left, err
 }
+
+// ErrLater says that it is not known whether a copy counts, which may last.
+var ErrLater = errors.New("the copy stays")
 
 // finish gives a staged copy its name, or removes it.
 func (c *Committer) finish(staged, spoolID string, n uint64, keep bool) error {

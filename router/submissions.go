@@ -97,39 +97,10 @@ func (q *submissions) commit(jobs []*job) {
 	}
 	q.Commit(items)
 	for _, j := range jobs {
-		switch {
-		case errors.Is(j.Err, queue.ErrContents):
+		if errors.Is(j.Err, queue.ErrContents) {
 			j.Err = Unreadable{Err: j.Err}
-		case errors.Is(j.Err, queue.ErrNumber):
-			j.Err = errors.Join(j.Err, q.renumber(j))
 		}
 	}
-}
-
-// renumber puts a copy, which has another number, in the place of a submission whose number is that
-// of a message in the queue. The copy is found as a new submission.
-func (q *submissions) renumber(j *job) error {
-	if us := os.Geteuid(); us != 0 && us != j.UID {
-		return nil // the copy would be ours
-	}
-	copied, err := postoffice.CopyMessage(q.dir, "router-", j.File)
-	if err != nil {
-		return err
-	}
-	q.Step("renumber " + j.Name)
-	if err = q.SyncAll(); err == nil {
-		var now os.FileInfo
-		if now, err = postoffice.Lstat(j.Item.Message); err == nil && inodeOf(now) != j.Number {
-			err = postoffice.ErrReplaced
-		}
-	}
-	if err == nil {
-		err = postoffice.Replace(postoffice.WorkingDir, copied, postoffice.WorkingDir, j.Item.Message)
-	}
-	if err != nil {
-		_ = postoffice.RemovePath(copied)
-	}
-	return err
 }
 
 // maxAside is the length in bytes to which quarantine cuts the name of a file: with a

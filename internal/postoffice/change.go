@@ -5,8 +5,6 @@ package postoffice
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"time"
@@ -52,33 +50,9 @@ func EndFuture(dir int, path string, st *unix.Stat_t) {
 	}
 }
 
-// CopyMessage copies a message into queue/.tmp (CreateTemp), with its mode and its modification
-// time (TimeOfCopy) and, as root, its owner and group. Only our user can reach a name there, so the
-// owner of the file cannot replace it.
-func CopyMessage(postoffice, prefix string, message *File) (path string, err error) {
-	f, err := CreateTemp(postoffice, prefix)
-	if err != nil {
-		return "", fmt.Errorf("copying the message: %w", err)
-	}
-	// The owner of the message can make it grow meanwhile.
-	info, err := message.Stat()
-	if err == nil {
-		_, err = io.Copy(f, io.NewSectionReader(message, 0, info.Size()))
-	}
-	if err == nil {
-		err = copyMetadata(f, message)
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		_ = RemovePath(f.Name())
-		return "", fmt.Errorf("copying the message: %w", err)
-	}
-	return f.Name(), nil
-}
-
-func copyMetadata(to, from *File) error {
+// CopyMetadata gives a copy of a message file its modification time (TimeOfCopy), the
+// mode of the original and, as root, its owner and group.
+func CopyMetadata(to, from *File) error {
 	var st unix.Stat_t
 	if err := Fstat(from.FD(), &st); err != nil {
 		return err

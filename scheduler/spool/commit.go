@@ -168,14 +168,11 @@ func (d *controlFile) linesWithoutNotice(marks []ctlfile.Mark) (lines []ctlfile.
 const inMessage = " in message "
 
 // finish ends what a crash has left of copies. Their sources may only be fed when that is done, so
-// the error is for the next start to mend, unless it could last: then the copies stay for a start to
-// come.
+// the error is for the next start to mend.
 func (mv *mover) finish() error {
-	var bad *malformed
-	err := mv.copies.Finish(mv.isClaimed)
-	if postoffice.IsNoRoom(err) || errors.Is(err, postoffice.ErrInUse) || errors.As(err, &bad) {
-		mv.s.warn(fmt.Sprintf("copies that a crash has left stay: %v", err))
-		err = nil
+	left, err := mv.copies.Finish(mv.isClaimed)
+	if left != nil {
+		mv.s.warn(fmt.Sprintf("copies that a crash has left stay: %v", left))
 	}
 	return err
 }
@@ -199,6 +196,10 @@ func (mv *mover) isClaimed(copied, source string) (bool, error) {
 		var buf []byte
 		d, err := mv.s.places.openControl(place+n.Path, &buf)
 		defer d.close()
+		var bad *malformed
+		if errors.As(err, &bad) || errors.Is(err, postoffice.ErrInUse) {
+			err = fmt.Errorf("%w: %s: %w", queue.ErrLater, place+n.Path, err)
+		}
 		if err != nil {
 			return false, err
 		}

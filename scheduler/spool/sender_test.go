@@ -98,7 +98,7 @@ func TestRerouteCopiesWhereNobodyElseCanReach(t *testing.T) {
 	message, err := postoffice.OpenFile(filepath.Join(o.dir, "queue/7"), os.O_RDONLY)
 	check(t, err)
 	defer message.Close()
-	path, err := postoffice.CopyMessage(o.s.options.Postoffice, o.s.temp, message)
+	path, err := o.s.mover.copyMessage(message)
 	check(t, err)
 	var file, dir unix.Stat_t
 	check(t, unix.Lstat(path, &file))

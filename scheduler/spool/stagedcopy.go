@@ -154,7 +154,7 @@ func (mv *mover) stageForQueue(r *scheduler.Resubmit, spoolID string, f *ctlfile
 		return nil, err
 	}
 	var err error
-	if p.file, err = postoffice.CopyMessage(mv.s.options.Postoffice, mv.s.temp, message); err != nil {
+	if p.file, err = mv.copyMessage(message); err != nil {
 		return nil, err
 	}
 	info, err := postoffice.Lstat(p.file)
@@ -165,6 +165,32 @@ func (mv *mover) stageForQueue(r *scheduler.Resubmit, spoolID string, f *ctlfile
 	p.spoolID = ctlfile.SpoolID(info.Sys().(*syscall.Stat_t).Ino, info.ModTime())
 	p.item = queue.Item{Contents: draft, Message: p.file, Held: r.Hold != nil, Source: spoolID}
 	return []*stagedCopy{p}, nil
+}
+
+// copyMessage copies a message into queue/.tmp, with its owner and age.
+// Only our user can reach a name there, so the owner of the file cannot replace
+// it.
+func (mv *mover) copyMessage(message *postoffice.File) (path string, err error) {
+	f, err := postoffice.CreateTemp(mv.s.options.Postoffice, mv.s.temp)
+	if err != nil {
+		return "", fmt.Errorf("copying the message: %w", err)
+	}
+	// The owner of the message can make it grow meanwhile.
+	info, err := message.Stat()
+	if err == nil {
+		_, err = io.Copy(f, io.NewSectionReader(message, 0, info.Size()))
+	}
+	if err == nil {
+		err = postoffice.CopyMetadata(f, message)
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		_ = postoffice.RemovePath(f.Name())
+		return "", fmt.Errorf("copying the message: %w", err)
+	}
+	return f.Name(), nil
 }
 
 // tempPrefix begins the names of our temporary files. The part up to the next '-'

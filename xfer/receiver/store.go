@@ -78,7 +78,7 @@ func (s *Store) ready() error {
 	}
 	taken, messages, err := openTaken(filepath.Join(s.committer.StagingDir(), takenName))
 	if err == nil {
-		err = s.committer.Finish(func(spoolID, _ string) (bool, error) { return messages[spoolID], nil })
+		err = errors.Join(s.committer.Finish(func(spoolID, _ string) (bool, error) { return messages[spoolID], nil }))
 	}
 	if err == nil {
 		s.taken = taken
