@@ -48,7 +48,7 @@ internal/testing/promise:           scheduler/view
 
 ctlfile:                  internal/text internal/postoffice x/sys
 queue:                    ctlfile internal/postoffice x/sys
-router:                   ctlfile queue router/table internal/header internal/logs internal/postoffice internal/process internal/zenv fsnotify zerolog x/sys
+router:                   ctlfile queue router/table internal/header internal/logs internal/postoffice internal/process internal/text internal/zenv fsnotify zerolog x/sys
 router/table:             ctlfile queue internal/pattern x/sys
 
 ta:                       ctlfile internal/logs internal/postoffice x/sys

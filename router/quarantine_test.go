@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/rs/zerolog"
 
@@ -71,6 +72,21 @@ func TestBadSubmissionsWithLongNamesArePutAside(t *testing.T) {
 	aside := o.files("corrupt/router")
 	if len(aside) != 10 || len(filepath.Base(aside[0])) != maxAside {
 		t.Errorf("aside: %q", aside)
+	}
+}
+
+// A user chooses the names, and root reads the reason.
+func TestReasonHasNoControlCharacters(t *testing.T) {
+	o := newOffice(t, 0)
+	o.write("router/1\x1b[31m\n\x9b", "nonsense\n")
+	o.router().drain()
+	aside := o.files("corrupt/router")
+	if len(aside) != 2 {
+		t.Fatalf("%q", aside)
+	}
+	reason, err := os.ReadFile(aside[1])
+	if err != nil || strings.Count(string(reason), "\n") != 2 || strings.ContainsAny(string(reason), "\x1b") || !utf8.Valid(reason) {
+		t.Errorf("%q, %v", reason, err)
 	}
 }
 

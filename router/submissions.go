@@ -18,6 +18,7 @@ import (
 
 	"zsched/internal/postoffice"
 	"zsched/internal/process"
+	"zsched/internal/text"
 	"zsched/queue"
 )
 
@@ -126,8 +127,9 @@ func (q *submissions) quarantine(path, name, reason string) error {
 			continue
 		}
 		q.Step("reason " + name)
-		text := fmt.Sprintf("%s, %s\n%s\n", path, time.Now().UTC().Format(time.RFC3339), reason)
-		if err := postoffice.WriteFile(postoffice.WorkingDir, to+".reason", []byte(text), false); err != nil {
+		// The name, which is in the reason too, is as its owner likes.
+		why := fmt.Sprintf("%s, %s\n%s\n", text.Escape(path), time.Now().UTC().Format(time.RFC3339), text.Escape(reason))
+		if err := postoffice.WriteFile(postoffice.WorkingDir, to+".reason", []byte(why), false); err != nil {
 			return err
 		}
 		q.Step("aside " + name)

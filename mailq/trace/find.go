@@ -44,6 +44,7 @@ type search struct {
 // Read returns the events about what the user named that are not before a time, in the order of
 // their times. With an error there may be events, too: of the files that can be read.
 func Read(files []string, what string, since time.Time) ([]*Event, error) {
+	what = cmp.Or(ctlfile.Unbracketed(what), what)
 	s := &search{what: what, ids: make(map[string]bool), rcpts: make(map[string]bool), unread: make(map[string]bool)}
 	if base := path.Base(what); strings.Trim(base, "0123456789") == "" {
 		s.number = base
@@ -89,7 +90,7 @@ func (s *search) learn(e *Event) {
 	switch {
 	case e.SpoolID == "":
 	case is(e.Sender), is(e.SpoolID), s.number != "" && logindex.Number(e.SpoolID) == s.number,
-		e.MessageID != "" && strings.EqualFold(ctlfile.Unbracketed(e.MessageID), ctlfile.Unbracketed(s.what)):
+		e.MessageID != "" && strings.EqualFold(ctlfile.Unbracketed(e.MessageID), s.what):
 		s.ids[e.SpoolID] = true // all lines about the message have these fields, and are read
 	case is(e.Client), is(e.Source): // only the lines of its arrival have them
 		if !s.ids[e.SpoolID] {

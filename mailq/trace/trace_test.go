@@ -74,7 +74,7 @@ func TestLivesAreTold(t *testing.T) {
 	}
 	const golden = "testdata/lives.txt"
 	var out bytes.Buffer
-	for _, what := range []string{"S12AbmAA", "<1@A>", "2@a", "12", "C/78", "u@h", "a@b", "v@h", "S9AbmAD", "w@h", "S1", "192.0.2.7", "login:ann", "nobody@h"} {
+	for _, what := range []string{"S12AbmAA", "<1@A>", "2@a", "12", "C/78", "u@h", "a@b", "v@h", "S9AbmAD", "<w@h>", "S1", "192.0.2.7", "login:ann", "nobody@h"} {
 		events, err := Read(files, what, time.Time{})
 		if err != nil {
 			t.Fatal(err)
