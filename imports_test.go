@@ -96,8 +96,8 @@ cmd/mailq:                ctlfile mailq mailq/client mailq/report mailq/trace sc
 cmd/ctlfile:              ctlfile queue internal/command internal/header internal/text pflag
 cmd/xferd:                queue scheduler/config internal/command internal/text internal/listen internal/process internal/logs internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
 cmd/simulate:             scheduler/simulate pflag
-cmd/smtpserver:           internal/certificate router/table queue smtpserver internal/command internal/metrics internal/units internal/text internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog
-cmd/router:               router router/table internal/command internal/header internal/listen internal/metrics internal/text internal/version internal/zenv zerolog pflag
+cmd/smtpserver:           internal/certificate router/table queue smtpserver internal/command internal/metrics internal/units internal/text internal/listen internal/postoffice internal/process internal/version internal/zenv pflag systemd x/sys zerolog
+cmd/router:               router router/table internal/command internal/header internal/listen internal/metrics internal/process internal/text internal/version internal/zenv zerolog pflag
 cmd/sendmail:             ctlfile queue smtpserver internal/text internal/header internal/postoffice internal/version internal/zenv pflag x/sys zerolog
 cmd/ta/internal/program:  ctlfile ta internal/command internal/version internal/zenv pflag
 cmd/ta/discard:           cmd/ta/internal/program ta

@@ -20,6 +20,7 @@ import (
 	"zsched/internal/header"
 	"zsched/internal/listen"
 	"zsched/internal/metrics"
+	"zsched/internal/process"
 	"zsched/internal/text"
 	"zsched/internal/zenv"
 	"zsched/router"
@@ -61,6 +62,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	if o.maxHops < 1 {
 		return line.Wrong(fmt.Errorf("--max-hops %d is less than 1", o.maxHops))
+	}
+	if !o.check {
+		process.CoarsenTimers()
 	}
 	env, err := zenv.Read(o.zenv)
 	if err != nil {

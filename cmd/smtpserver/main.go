@@ -22,6 +22,7 @@ import (
 	"zsched/internal/listen"
 	"zsched/internal/metrics"
 	"zsched/internal/postoffice"
+	"zsched/internal/process"
 	"zsched/internal/text"
 	"zsched/internal/zenv"
 	"zsched/smtpserver"
@@ -38,6 +39,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	line := command.Line{Flags: newFlags(o), Usage: usageLine, Stdout: stdout, Stderr: stderr}
 	if status, ended := line.Parse(args); ended {
 		return status
+	}
+	if !o.check {
+		process.CoarsenTimers()
 	}
 	c := &configuration{args: args, log: zerolog.New(text.JSONWriter{To: stderr}).With().Timestamp().Logger()}
 	server, err := c.read()
