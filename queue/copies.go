@@ -117,8 +117,8 @@ func (c *Committer) Finish(claimed func(spoolID, source string) (bool, error)) (
 	return left, err
 }
 
-// ErrLater says that it is not known whether a copy counts, which may last.
-var ErrLater = errors.New("the copy stays")
+// ErrLater says that it is not known whether a copy counts, and perhaps will not be for long.
+var ErrLater = errors.New("it is not known whether the copy counts")
 
 // finish gives a staged copy its name, or removes it.
 func (c *Committer) finish(staged, spoolID string, n uint64, keep bool) error {

@@ -127,7 +127,7 @@ func (q *submissions) quarantine(path, name, reason string) error {
 			continue
 		}
 		q.Step("reason " + name)
-		// The name, which is in the reason too, is as its owner likes.
+		// The owner of the file has chosen its name, which is in the reason too.
 		why := fmt.Sprintf("%s, %s\n%s\n", text.Escape(path), time.Now().UTC().Format(time.RFC3339), text.Escape(reason))
 		if err := postoffice.WriteFile(postoffice.WorkingDir, to+".reason", []byte(why), false); err != nil {
 			return err

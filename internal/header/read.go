@@ -12,8 +12,8 @@ import (
 )
 
 // Limits of the headers that Read accepts. Each field costs time and memory, even one of two
-// bytes. Mail has fewer than 300, and up to twenty more for each host that it goes through: a
-// message in a loop is to end as one, after MaxHops hosts.
+// bytes. There is room for 300 and for twenty more from each of MaxHops hosts, so that a message in
+// a loop ends as one.
 const (
 	MaxSize   = 1 << 20 // bytes
 	MaxFields = 5000

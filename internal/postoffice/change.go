@@ -28,16 +28,13 @@ const clockTolerance = time.Minute
 
 // EndFuture sets the modification time of the message file at path below dir to now if somebody
 // has set it to a time in the future: a sender can do so while the file is open, and mail without
-// an age would never expire. A time that is not after the last change of the file has come into the
-// future with the clock, and stays, because it is part of the spoolid. st is the file's state. A file
+// an age would never expire. A time that is not after the last change of the file is in the future
+// because the clock was set back, and stays: it is part of the spoolid. st is the file's state. A file
 // with a second name, and one that cannot be changed, stays as it is, too.
 func EndFuture(dir int, path string, st *unix.Stat_t) {
 	now := time.Now()
-	latest := now
-	if changed := time.Unix(st.Ctim.Unix()); changed.After(latest) {
-		latest = changed
-	}
-	if !time.Unix(st.Mtim.Unix()).After(latest.Add(clockTolerance)) {
+	ahead := func(of time.Time) bool { return time.Unix(st.Mtim.Unix()).After(of.Add(clockTolerance)) }
+	if !ahead(now) || !ahead(time.Unix(st.Ctim.Unix())) {
 		return
 	}
 	fd, opened, err := open(dir, path, unix.O_RDONLY)

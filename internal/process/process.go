@@ -1,6 +1,6 @@
 // Package process reports whether a process that left its pid in a file, as a lock or
 // in a pid file, is still running, to which user the process at the other end of a
-// connection belongs, and when it is gone, and which user has a uid.
+// connection belongs, when it is gone, and which user has a uid.
 package process
 
 import (

@@ -14,8 +14,8 @@ import (
 // does. The case of the host does not matter. Administrators send the command,
 // and so do mail servers on behalf of their clients; text says for whom. All
 // users who may not give orders can together start the mail of a host only once a
-// minute, because an ETRN overrides the schedule of retries. Each may ask for so many
-// hosts: there is only room for a number of them.
+// minute, because an ETRN overrides the schedule of retries. Each of them
+// may send maxTriggers in that time, so that nobody uses up the places of others.
 func etrn(r *request, ctx context.Context) bool {
 	host, text := mailq.CutRaw(r.arg)
 	host = strings.ToLower(host)
