@@ -55,7 +55,7 @@ type Submission struct {
 }
 
 // MaxUserRecipients is how many recipients the router takes in a submission of a user whom it does
-// not trust.
+// not trust. When those of a minute are more, the next ones wait until it is over.
 const MaxUserRecipients = 20000
 
 // Resubmissions returns submissions for some recipients, given by index. A

@@ -28,9 +28,6 @@ const (
 	// batchRecipients bounds the work for a batch, so that one that has come meanwhile
 	// does not wait long. The last submission may have more.
 	batchRecipients = 10000
-	// largeRecipients is from how many recipients a submission makes its owner come last in the next
-	// batch: it delays the others as long as many small ones do.
-	largeRecipients = 1000
 	// batchTime bounds how long submissions are taken for a batch: to move a bad one aside may
 	// take tens of milliseconds.
 	batchTime = time.Second / 2
@@ -63,18 +60,15 @@ func (r *Service) batch() {
 }
 
 // take takes the first submissions that wait for a batch, and opens and routes them. One that
-// fails counts too: to move it aside takes as long as to queue it. After a batch with a large
-// submission, owners of large ones come last; after one without, all take turns, so that they wait
-// for one batch at most.
+// fails counts too: to move it aside takes as long as to queue it. The scheduler takes in mail more
+// slowly than the router makes it, so users whom the router does not trust have a limit.
 func (r *Service) take() (jobs []*job) {
 	size, recipients, startedAt := 0, 0, time.Now()
-	largeLast := r.tookLarge
-	r.tookLarge = false
 	for range batchFiles() {
 		if size >= batchBytes || recipients >= batchRecipients || time.Since(startedAt) >= batchTime {
 			break
 		}
-		name, uid, ok := r.waiting.next(largeLast)
+		name, uid, ok := r.waiting.next()
 		if !ok {
 			break
 		}
@@ -99,9 +93,8 @@ func (r *Service) take() (jobs []*job) {
 			jobs = append(jobs, j)
 			size += blockBytes + len(j.Routed.Contents.Blocks[0].Header) + 200*j.Recipients
 			recipients += j.Recipients
-			if j.Recipients >= largeRecipients {
-				r.tookLarge = true
-				r.waiting.setLarge(uid)
+			if limit := r.machine.MaxUserRecipients; !r.machine.Trusted[uid] && !r.waiting.spend(uid, j.Recipients, limit, time.Now()) {
+				r.log.Warn().Int("uid", uid).Int("limit", limit).Msg("this user has sent to too many recipients in a minute; the rest waits until it is over")
 			}
 		}
 	}
@@ -139,7 +132,7 @@ func (r *Service) fail(name string, uid int, err error) {
 			return
 		}
 		if !r.machine.Trusted[uid] {
-			r.waiting.pause(uid, time.Now())
+			r.waiting.leaveAlone(uid, time.Now())
 		}
 		err = errors.Join(err, moved)
 	}

@@ -53,7 +53,8 @@ type Machine struct {
 	MaxHops    int
 	MaxSize    int64 // bytes of a message; 0: no limit
 	MaxTargets int   // recipients of a message with the members of aliases
-	// MaxUserRecipients is how many a submission of a user who is not trusted may have in its envelope.
+	// MaxUserRecipients is how many a submission of a user who is not trusted may have in its envelope,
+	// and all of such a user about how many in a minute.
 	MaxUserRecipients int
 	Trusted           map[int]bool // users who may name any sender
 	Login             func(uid int) string

@@ -64,8 +64,6 @@ type Service struct {
 	// stopping ends the sweep that is under way.
 	stopping atomic.Bool
 	reloads  postoffice.ReloadRecord
-	// tookLarge says that the last batch had a large submission.
-	tookLarge bool
 	// replaced is why the router ends, or nil: the postoffice was replaced.
 	replaced error
 	// counts are for metrics, which other goroutines read.
@@ -160,7 +158,7 @@ func New(o Options) (*Service, error) {
 }
 
 // Run routes mail until SIGINT or SIGTERM comes; SIGHUP and SIGUSR1 make it read the tables.
-// With once it ends when no submission waits. No other router may run in the postoffice.
+// With once it ends when no submission waits, but for those of owners who are left alone. No other router may run in the postoffice.
 func (r *Service) Run(signals <-chan os.Signal, once bool) (err error) {
 	defer r.queue.Close()
 	defer r.syslog.Close()

@@ -26,8 +26,9 @@ type waiting struct {
 	known map[owned]bool
 	// paused has the owners whose submissions are left alone until then.
 	paused map[int]time.Time
-	// large has the owners whose last submission was large.
-	large map[int]bool
+	// spent has how many recipients the submissions of owners had in the minute that began at minute.
+	spent  map[int]int
+	minute time.Time
 }
 
 // owned is the name of a submission and its owner.
@@ -37,7 +38,7 @@ type owned struct {
 }
 
 func newWaiting() *waiting {
-	return &waiting{ready: make(chan struct{}, 1), names: map[int][]string{}, known: map[owned]bool{}, paused: map[int]time.Time{}, large: map[int]bool{}}
+	return &waiting{ready: make(chan struct{}, 1), names: map[int][]string{}, known: map[owned]bool{}, paused: map[int]time.Time{}, spent: map[int]int{}}
 }
 
 // add adds a submission, a name below router/, unless it waits already or its owner is paused.
@@ -71,22 +72,15 @@ func (w *waiting) empty() bool {
 	return len(w.turns) == 0
 }
 
-// next removes the first submission of the owner whose turn it is. With largeLast, owners whose
-// last one was large have none while others wait. It returns false if none waits. A sweep may
-// add it again while its batch is routed.
-func (w *waiting) next(largeLast bool) (name string, uid int, ok bool) {
+// next removes the first submission of the owner whose turn it is. It returns false if none waits.
+// A sweep may add it again while its batch is routed.
+func (w *waiting) next() (name string, uid int, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.turns) == 0 {
 		return "", 0, false
 	}
-	turn := 0
-	if largeLast {
-		turn = max(0, slices.IndexFunc(w.turns, func(u int) bool { return !w.large[u] }))
-	}
-	uid = w.turns[turn]
-	w.turns = slices.Delete(w.turns, turn, turn+1)
-	delete(w.large, uid)
+	uid, w.turns = w.turns[0], w.turns[1:]
 	name, w.names[uid] = w.names[uid][0], w.names[uid][1:]
 	delete(w.known, owned{name, uid})
 	if len(w.names[uid]) > 0 {
@@ -97,18 +91,32 @@ func (w *waiting) next(largeLast bool) (name string, uid int, ok bool) {
 	return name, uid, true
 }
 
-// setLarge says that the last submission of an owner was large.
-func (w *waiting) setLarge(uid int) {
+// spend counts recipients of an owner. If those of a minute are more than the limit, the owner's
+// submissions are left alone until the minute is over, and it returns false.
+func (w *waiting) spend(uid, recipients, limit int, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.large[uid] = true
+	if now.Sub(w.minute).Abs() >= time.Minute {
+		w.minute = now
+		clear(w.spent)
+	}
+	if w.spent[uid] += recipients; w.spent[uid] <= limit {
+		return true
+	}
+	w.pause(uid, w.minute.Add(time.Minute))
+	return false
 }
 
-// pause leaves an owner's submissions alone for a while.
-func (w *waiting) pause(uid int, now time.Time) {
+// leaveAlone leaves an owner's submissions alone for pauseLength.
+func (w *waiting) leaveAlone(uid int, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.paused[uid] = now.Add(pauseLength)
+	w.pause(uid, now.Add(pauseLength))
+}
+
+// pause leaves an owner's submissions alone until then. w.mu is locked.
+func (w *waiting) pause(uid int, until time.Time) {
+	w.paused[uid] = until
 	for _, name := range w.names[uid] {
 		delete(w.known, owned{name, uid})
 	}

@@ -1,13 +1,18 @@
 package router
 
 import (
+	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"zsched/internal/process"
 )
@@ -37,7 +42,7 @@ func TestANameThatAUserHasLeftDelaysNoFileOfAnother(t *testing.T) {
 	w.add("7", 0, now)
 	var order []int
 	for range 3 {
-		_, uid, _ := w.next(false)
+		_, uid, _ := w.next()
 		order = append(order, uid)
 	}
 	if !slices.Equal(order, []int{12345, 0, 12345}) {
@@ -65,7 +70,7 @@ func TestUserTakesOneTurnWithAllUIDs(t *testing.T) {
 	r.sweep()
 	var order []string
 	for !r.waiting.empty() {
-		name, _, _ := r.waiting.next(false)
+		name, _, _ := r.waiting.next()
 		order = append(order, name)
 	}
 	if !slices.Equal(order, []string{"0", "3", "1", "2"}) {
@@ -120,43 +125,44 @@ func TestOwnerWhoseFilesCannotBePutAsideIsLeftAlone(t *testing.T) {
 	}
 }
 
-// However many large submissions a user has, each second batch is for others, as long as any wait;
-// and however many of theirs wait, the user has one in the batch between.
-func TestLargeSubmissionsOfAUserLeaveEachSecondBatchToOthers(t *testing.T) {
+// However many submissions users have, the recipients of one are few in a minute.
+func TestUserWithTooManyRecipientsWaits(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files to a user")
 	}
 	o := newOffice(t, 0)
-	var large strings.Builder
-	for i := range batchRecipients {
-		fmt.Fprintf(&large, "to <x%d@a.example>\n", i)
-	}
-	for i := range 4 {
+	for i := range 30 {
 		name := fmt.Sprintf("router/%d", 1000+i)
-		o.write(name, "from <>\n"+large.String()+"env-end\n\nbody\n")
-		if err := os.Chown(filepath.Join(o.dir, name), 12345, -1); err != nil {
+		o.write(name, "from <>\nto <x@a.example>\nto <y@a.example>\nto <z@a.example>\nenv-end\n\nbody\n")
+		if err := os.Chown(filepath.Join(o.dir, name), 10000+i%2*10000+i/20*10000, -1); err != nil { // of users 10000, 20000, and 30000
 			t.Fatal(err)
 		}
 	}
-	const small = 2*batchLimit + 50
-	for i := range small {
-		o.write(fmt.Sprintf("router/%d", 2000+i), "from <a@b.example>\nto <x@a.example>\nenv-end\n\nbody\n")
-	}
 	r := o.router()
-	r.sweep()
-	hadLarge := false
-	for others := small; others > 0; {
-		before := r.Counts()
-		r.batch()
-		after := r.Counts()
-		taken := after.Routed - before.Routed
-		hasLarge := after.Recipients-before.Recipients > taken
-		if hasLarge {
-			taken--
+	var log bytes.Buffer
+	r.log, r.machine.MaxUserRecipients, r.machine.Trusted[30000] = zerolog.New(&log), 10, true
+	left := func() map[uint32]int {
+		r.drain()
+		left := map[uint32]int{}
+		for _, path := range o.files("router") {
+			info, err := os.Lstat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			left[info.Sys().(*syscall.Stat_t).Uid]++
 		}
-		if others -= taken; others > 0 && hasLarge == hadLarge {
-			t.Fatalf("a batch has %d submissions of others, and the batches before and now have a large one: %v, %v", taken, hadLarge, hasLarge)
-		}
-		hadLarge = hasLarge
+		return left
+	}
+	// The fourth one of a user has too many.
+	if got, want := left(), map[uint32]int{10000: 6, 20000: 11}; !maps.Equal(got, want) {
+		t.Errorf("left are %v; want %v", got, want)
+	}
+	if n := strings.Count(log.String(), "too many recipients"); n != 2 {
+		t.Errorf("%d users are in the log: %s", n, &log)
+	}
+	r.waiting.minute = r.waiting.minute.Add(-time.Minute)
+	clear(r.waiting.paused)
+	if got, want := left(), map[uint32]int{10000: 2, 20000: 7}; !maps.Equal(got, want) {
+		t.Errorf("in the next minute, left are %v; want %v", got, want)
 	}
 }

@@ -74,8 +74,9 @@ type Options struct {
 	MaxSessions    int   // at once
 	MaxFromAddress int   // sessions at once from an address outside Networks
 	MaxErrors      int   // replies of class 4 and 5 between two messages, outside Networks
-	LoginRate      Rate  // of each user
-	ClientRate     Rate  // of each address block outside Networks, without those of users
+	LoginRate      Rate  // of each user who has logged in
+	ClientRate     Rate  // of each address block outside Networks, without logins
+	NetworkRate    Rate  // of each in Networks, and of each user of this machine, without logins
 
 	MinFree        int64         // bytes of disk that are left free; 0: none
 	RouterMax      int           // number of files in router/ at which mail is delayed; 0: no limit
@@ -99,18 +100,19 @@ func Default() Options {
 
 // Server accepts mail at any number of listeners.
 type Server struct {
-	queue      *inbox
-	envelopes  envelopes
-	stopped    chan struct{}
-	ended      logs.Throttle // logged sessions of each address block
-	crowded    logs.Throttle // log lines about each block whose clients get no session
-	guesses    *guesses
-	loginRates rates
-	blockRates rates
-	triggers   rates                  // ETRNs for each host
-	askers     rates                  // ETRNs of each address block
-	config     atomic.Pointer[config] // in force for sessions that begin now
-	roundTrip  time.Duration          // maxRoundTrip; tests replace it
+	queue        *inbox
+	envelopes    envelopes
+	stopped      chan struct{}
+	ended        logs.Throttle // logged sessions of each address block
+	crowded      logs.Throttle // log lines about each block whose clients get no session
+	guesses      *guesses
+	loginRates   rates
+	blockRates   rates
+	networkRates rates
+	triggers     rates                  // ETRNs for each host
+	askers       rates                  // ETRNs of each address block
+	config       atomic.Pointer[config] // in force for sessions that begin now
+	roundTrip    time.Duration          // maxRoundTrip; tests replace it
 
 	mu       sync.Mutex
 	sessions map[*session]bool

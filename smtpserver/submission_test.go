@@ -135,7 +135,7 @@ func TestLoginHasItsSendersOnly(t *testing.T) {
 func TestRatesOfRecipients(t *testing.T) {
 	s := start(t, func(o *Options) {
 		o.Passwords = logins(t, "", "")
-		o.LoginRate, o.ClientRate = Rate{3, time.Hour}, Rate{2, time.Hour}
+		o.LoginRate, o.ClientRate, o.NetworkRate = Rate{3, time.Hour}, Rate{2, time.Hour}, Rate{5, time.Hour}
 	})
 	recipients := func(d *dialog, accepted int) {
 		t.Helper()
@@ -168,10 +168,8 @@ func TestRatesOfRecipients(t *testing.T) {
 	}
 	recipients(login("user0"), 0)
 	d = s.dial()
-	begin(d)
-	for range 5 {
-		d.say("RCPT TO:<b@ours.example>", "250 ")
-	}
+	d.say("EHLO x", "250 ")
+	recipients(d, 5)
 }
 
 // In no time there are more recipients than the rate allows, and the memory is bounded.

@@ -176,13 +176,14 @@ func (s *session) mayReceive(address string) error {
 // withinRate counts a recipient, unless there were too many from the user or, without one, from
 // the client's address block.
 func (s *session) withinRate() bool {
+	rates, limit := &s.server.blockRates, s.o.ClientRate
 	switch {
 	case s.user != "":
-		return s.server.loginRates.take(s.sourceName(), s.o.LoginRate, time.Now())
+		rates, limit = &s.server.loginRates, s.o.LoginRate
 	case s.client.trusted:
-		return true
+		rates, limit = &s.server.networkRates, s.o.NetworkRate
 	}
-	return s.server.blockRates.take(s.sourceName(), s.o.ClientRate, time.Now())
+	return rates.take(s.sourceName(), limit, time.Now())
 }
 
 // addRecipient adds a recipient, if there is memory for it. There always is for the first one of

@@ -235,6 +235,7 @@ func TestWrongConfigurationIsNamedWithItsPlace(t *testing.T) {
 		"listen [::1]:587 auth\n":         "smtpserver.cf:1: ",
 		"metrics nowhere\n":               "smtpserver.cf:1: ",
 		"rate-login 500/1h\n":             "",
+		"rate-network 100000/1m\n":        "",
 		"rate-login 500\n":                "smtpserver.cf:1: ",
 		"\nrate-client 0/1h\n":            "smtpserver.cf:2: ",
 		"rate-client 10/0s\n":             "smtpserver.cf:1: ",

@@ -52,6 +52,7 @@ var attacks = []struct {
 	{"two thousand silent connections keep nobody out", silentConnections},
 	{"eight messages to 250000 recipients each do not delay other mail", manyRecipients},
 	{"ten messages to 20000 hosts each do not delay other mail", manyHosts},
+	{"a user who sends to a thousand hosts, again and again, does not delay other mail", manySubmissions},
 }
 
 func queueIsClosed(s *site) error {

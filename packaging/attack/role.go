@@ -61,6 +61,8 @@ func play(role string, args []string) {
 		err = crowd(args[0])
 	case "litter":
 		err = litter(args[0])
+	case "flood":
+		err = submissions(args[0])
 	}
 	if err != nil {
 		fmt.Println(err)
@@ -116,6 +118,28 @@ const badSubmissions = 200_000
 func litter(dir string) error {
 	for i := range badSubmissions {
 		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("6%08d", i)), []byte("x\n"), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// submissions writes submissions with a thousand hosts each for half a minute, as fast as the disk
+// permits.
+func submissions(dir string) error {
+	const many = 1000
+	for i, end := 0, time.Now().Add(roleTime/2); time.Now().Before(end); i++ {
+		var text bytes.Buffer
+		text.WriteString("from <>\n")
+		for n := range many {
+			fmt.Fprintf(&text, "to <x@s%d-%d.example>\n", i, n)
+		}
+		text.WriteString("env-end\nSubject: x\n\nbody\n")
+		hidden := filepath.Join(dir, fmt.Sprintf(".7%08d", i))
+		if err := os.WriteFile(hidden, text.Bytes(), 0o600); err != nil {
+			return err
+		}
+		if err := os.Rename(hidden, filepath.Join(dir, fmt.Sprintf("7%08d", i))); err != nil {
 			return err
 		}
 	}

@@ -211,7 +211,7 @@ func (s *site) routed(from account, host string) error {
 		return fmt.Errorf("sendmail: %w: %s", err, out)
 	}
 	return s.until("the mail is in the queue", func() error {
-		out, err := s.mailq("list", "--json")
+		out, err := s.mailq("list", "--json", "host="+host)
 		if err == nil && !strings.Contains(out, host) {
 			err = errors.New("it is not listed")
 		}
@@ -267,13 +267,24 @@ func crowdedRouter(s *site) error {
 
 // badFiles has the router run while a user fills router/ with files that are no messages.
 func badFiles(s *site) error {
+	err := s.routeBeside("litter")
+	return errors.Join(err, os.RemoveAll(filepath.Join(s.dir, "po/corrupt/router")))
+}
+
+// manySubmissions has the router run while a user sends to very many recipients, many in each
+// message.
+func manySubmissions(s *site) error { return s.routeBeside("flood") }
+
+// routeBeside has the router run, and routes mail of the other user, while the first one plays a
+// role in router/.
+func (s *site) routeBeside(role string) error {
 	router, err := s.startRouter()
 	if err != nil {
 		return err
 	}
 	ended := make(chan error, 1)
 	go func() {
-		out, err := s.role(s.a, "litter", filepath.Join(s.dir, "po/router")).CombinedOutput()
+		out, err := s.role(s.a, role, filepath.Join(s.dir, "po/router")).CombinedOutput()
 		if err != nil {
 			err = fmt.Errorf("making the files: %w: %s", err, out)
 		}
@@ -282,7 +293,7 @@ func badFiles(s *site) error {
 	slowest := time.Duration(0)
 	for i, running := 0, true; err == nil && (running || i < 10); i++ {
 		began := time.Now()
-		err = s.routed(s.b, fmt.Sprintf("bad%d.example", i))
+		err = s.routed(s.b, fmt.Sprintf("%s%d.example", role, i))
 		slowest = max(slowest, time.Since(began))
 		select {
 		case e := <-ended:
@@ -292,8 +303,7 @@ func badFiles(s *site) error {
 	}
 	fmt.Printf("      other mail took %v at most\n", slowest.Round(time.Millisecond))
 	err = errors.Join(err, router.stop())
-	e := exec.Command("find", filepath.Join(s.dir, "po/router"), "-type", "f", "-user", s.a.name, "-delete").Run()
-	return errors.Join(err, e, os.RemoveAll(filepath.Join(s.dir, "po/corrupt/router")))
+	return errors.Join(err, exec.Command("find", filepath.Join(s.dir, "po/router"), "-type", "f", "-user", s.a.name, "-delete").Run())
 }
 
 // router is a router that runs.
