@@ -46,19 +46,25 @@ func BenchmarkMessages(b *testing.B) {
 }
 
 func send(c *smtp.Client) error {
-	err := c.Mail("a@client.example")
-	if err == nil {
-		err = c.Rcpt("b@ours.example")
+	_, err := sendTo(c, "b@ours.example")
+	return err
+}
+
+// sendTo sends a message. ending is just before the final dot.
+func sendTo(c *smtp.Client, to string) (ending time.Time, err error) {
+	if err = c.Mail("a@client.example"); err == nil {
+		err = c.Rcpt(to)
 	}
 	if err != nil {
-		return err
+		return ending, err
 	}
 	w, err := c.Data()
 	if err != nil {
-		return err
+		return ending, err
 	}
 	_, _ = w.Write(bytes.Repeat([]byte("text of a small message\r\n"), 80))
-	return w.Close()
+	ending = time.Now()
+	return ending, w.Close()
 }
 
 // BenchmarkMemory reports the memory of a server with 500 sessions that are

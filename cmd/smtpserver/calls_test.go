@@ -49,12 +49,7 @@ func BenchmarkCalls(b *testing.B) {
 	if _, err := exec.LookPath("strace"); err != nil {
 		b.Skip("no strace")
 	}
-	bin := b.TempDir()
-	for program, source := range map[string]string{
-		"smtpserver": ".", "router": "../router", "scheduler": "../scheduler", "ta/smtp": "../ta/smtp", "ta/mailbox": "../ta/mailbox",
-	} {
-		peertest.Run(b, exec.Command("go", "build", "-o", filepath.Join(bin, program), source))
-	}
+	bin := buildPrograms(b)
 	before := readCalls(b)
 	var after strings.Builder
 	for _, c := range []struct {

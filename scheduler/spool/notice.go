@@ -23,6 +23,10 @@ func (n *notices) owes(f *ctlfile.File, final bool) bool { return len(n.owed(f, 
 // notices. These are about failures, whatever NOTIFY says.
 func (n *notices) owed(f *ctlfile.File, final bool) (lines []int) {
 	answersNull := n.s.options.Reporter.AnswersNullSender()
+	var undecided map[int]bool
+	if !final && len(f.Diagnostics) > 0 {
+		undecided = undecidedSets(f)
+	}
 	for i := range f.Diagnostics {
 		line := &f.Diagnostics[i]
 		if line.Tag != ctlfile.Open {
@@ -53,7 +57,7 @@ func (n *notices) owed(f *ctlfile.File, final bool) (lines []int) {
 		case news == ctlfile.NotifyDelay:
 			wanted = wanted && !f.Done(to) // a delay that is over is no news
 		}
-		if wanted && (final || decided(f, r.Class)) {
+		if wanted && !undecided[r.Class] {
 			lines = append(lines, i)
 		}
 	}
@@ -78,19 +82,16 @@ func noticeKind(notary string, tag ctlfile.Tag) ctlfile.Notify {
 	return 0
 }
 
-// decided reports whether one recipient of an exclusive set is delivered or all of
-// them have failed. The recipient of an r line is in no set and always decided.
-func decided(f *ctlfile.File, class int) bool {
-	open := false
+// undecidedSets returns the classes of the X lines with a recipient that may still be tried, and none
+// that is delivered.
+func undecidedSets(f *ctlfile.File) map[int]bool {
+	delivered, sets := deliveredSets(f), map[int]bool{}
 	for i := range f.Recipients {
-		if r := &f.Recipients[i]; class > 0 && r.Class == class && r.Tag != ctlfile.Failed {
-			if r.Tag == ctlfile.Delivered {
-				return true
-			}
-			open = true
+		if r := &f.Recipients[i]; r.Class > 0 && r.Tag != ctlfile.Failed && !delivered[r.Class] {
+			sets[r.Class] = true
 		}
 	}
-	return !open
+	return sets
 }
 
 // recordLost appends d lines for recipients that are done but have no d line,
