@@ -14,7 +14,7 @@
 //	4 move   the control file to transport/F/F/N  mail that is in the queue
 //
 // DIR is .router for the router, whose messages come from router/, .scheduler for copies of
-// mail that is in the queue already, and .xfer for mail of other nodes. A submission counts
+// mail that is in the queue already, .xfer for mail of other nodes, and .submit for Submit. A submission counts
 // from step 3 on: it is not in router/ any more. Its moves are not synced, because a power
 // cut that undoes them leaves the submission in router/, where it is routed again.
 //

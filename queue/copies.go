@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
@@ -150,24 +149,13 @@ func (c *Committer) findCopy(place, spoolID string, n uint64, keep bool) (below 
 	if postoffice.Exists(postoffice.WorkingDir, filepath.Join(transport, RouterStaging, base)) {
 		return "", false, nil
 	}
-	for levels := range hashLevels {
-		dir := ctlfile.HashDir(n, levels)
-		info, err := postoffice.Lstat(filepath.Join(c.office, place+"queue", dir, base))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return "", false, err
-		}
-		isCopy := info.Mode().IsRegular() && info.Sys().(*syscall.Stat_t).Ino == n
-		if !isCopy || !keep && ctlfile.SpoolID(n, info.ModTime()) != spoolID {
-			continue
-		}
-		control := filepath.Join(c.office, place+"transport", dir)
-		published := postoffice.Exists(postoffice.WorkingDir, filepath.Join(control, base)) || postoffice.Exists(postoffice.WorkingDir, filepath.Join(control, "."+base))
-		return dir + base, published, nil
+	dir, info, err := c.findMessage(place+"queue", n)
+	if info == nil || !keep && ctlfile.SpoolID(n, info.ModTime()) != spoolID {
+		return "", false, err
 	}
-	return "", false, nil
+	control := filepath.Join(c.office, place+"transport", dir)
+	published = postoffice.Exists(postoffice.WorkingDir, filepath.Join(control, base)) || postoffice.Exists(postoffice.WorkingDir, filepath.Join(control, "."+base))
+	return dir + base, published, nil
 }
 
 // Submit stores a message and its control file in a postoffice, under the number

@@ -76,40 +76,39 @@ func (c *Committer) isSubmission(n uint64) (found bool, err error) {
 // number. It moves the file to the hash directory that is configured now. An error
 // says that this could not be found out; then nothing may be undone.
 func (c *Committer) isQueued(n uint64) (bool, error) {
-	for levels := range hashLevels {
-		path := filepath.Join(c.office, "queue", ctlfile.HashDir(n, levels), strconv.FormatUint(n, 10))
-		found, err := hasInode(path, n)
-		if err != nil {
-			return false, err
-		}
-		if found {
-			if levels != c.Levels {
-				err = c.move(path, "queue", n)
-			}
-			return err == nil, err
-		}
+	dir, info, err := c.findMessage("queue", n)
+	if info != nil && dir != ctlfile.HashDir(n, c.Levels) {
+		err = c.move(filepath.Join(c.office, "queue", dir, strconv.FormatUint(n, 10)), "queue", n)
 	}
-	return false, nil
+	return info != nil && err == nil, err
 }
 
 // isKeptBack reports whether the message file with inode n is where the scheduler
 // keeps mail that it does not deliver. If it is, the scheduler had the control file
 // already, and a power cut has undone the rename. The scheduler moves the control
 // file to the directory of its message.
-func (c *Committer) isKeptBack(n uint64) (found bool, err error) {
+func (c *Committer) isKeptBack(n uint64) (bool, error) {
 	for _, place := range []string{"hold/queue", "corrupt/queue"} {
-		if found, err = hasInode(c.place(place, n), n); found || err != nil {
-			return found, err
+		if _, info, err := c.findMessage(place, n); info != nil || err != nil {
+			return info != nil, err
 		}
 	}
 	return false, nil
 }
 
-// hasInode reports whether path names the regular file with inode n.
-func hasInode(path string, n uint64) (bool, error) {
-	info, err := postoffice.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+// findMessage finds the message file with inode n below queue/ or another place, under that number. It
+// returns its hash directory and what stat says, or nil if it is not there.
+func (c *Committer) findMessage(place string, n uint64) (dir string, info os.FileInfo, err error) {
+	for levels := range hashLevels {
+		dir = ctlfile.HashDir(n, levels)
+		info, err = postoffice.Lstat(filepath.Join(c.office, place, dir, strconv.FormatUint(n, 10)))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return "", nil, err
+		case info.Mode().IsRegular() && info.Sys().(*syscall.Stat_t).Ino == n:
+			return dir, info, nil
+		}
 	}
-	return err == nil && info.Mode().IsRegular() && info.Sys().(*syscall.Stat_t).Ino == n, err
+	return "", nil, nil
 }

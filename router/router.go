@@ -1,7 +1,8 @@
 // Package router is the static router: it takes submissions out of $POSTOFFICE/router, routes
 // them by tables (package table) and puts them into the queue (package queue).
 //
-//	service      the loop: what wakes the router, and which submissions wait
+//	service      the loop: what wakes the router
+//	waiting      the submissions that wait, whose owners take turns
 //	batch        a batch: what is opened, routed, queued and logged
 //	submissions  the files in router/, and those that cannot be read
 //	router       what a submission becomes

@@ -1,6 +1,6 @@
 package router
 
-// The loop: what wakes the router (inotify, the sweep, signals), and which submissions wait.
+// The loop: what wakes the router (inotify, the sweep, signals).
 
 import (
 	"errors"

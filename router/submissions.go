@@ -35,7 +35,6 @@ type job struct {
 	Submission
 	*Routed
 	queue.Item
-	info os.FileInfo
 }
 
 func openSubmissions(dir string, levels int) (*submissions, error) {
@@ -84,7 +83,7 @@ func (q *submissions) open(name string) (*job, error) {
 		_ = file.Close()
 		return nil, err
 	}
-	return &job{info: info, Item: queue.Item{Message: path, File: file}, Submission: Submission{
+	return &job{Item: queue.Item{Message: path, File: file}, Submission: Submission{
 		Name: name, Message: file, Size: info.Size(), ModifiedAt: info.ModTime(), Number: inodeOf(info), UID: ownerOf(info),
 	}}, nil
 }

@@ -1,6 +1,7 @@
 // Package process reports whether a process that left its pid in a file, as a lock or
 // in a pid file, is still running, to which user the process at the other end of a
-// connection belongs, when it is gone, and which user has a uid.
+// connection belongs, when it is gone, and which user has a uid. A Claim keeps a second
+// process of a kind out of a postoffice.
 package process
 
 import (
@@ -70,8 +71,8 @@ func bootedAt() time.Time {
 
 // Process is a process that runs.
 type Process struct {
-	PID, Parent, Session int
-	Started              time.Duration // since the boot, rounded down to 10 ms
+	PID, Parent int
+	Started     time.Duration // since the boot, rounded down to 10 ms
 }
 
 // Find returns the process with this pid, or the zero value if it is a zombie.
@@ -122,18 +123,17 @@ func parseStat(pid int, text []byte) (p Process, known bool) {
 	}
 	fields := bytes.Fields(text[i+1:])
 	// Indexes among the fields after the name.
-	const parentField, sessionField, startField = 4 - 3, 6 - 3, 22 - 3
+	const parentField, startField = 4 - 3, 22 - 3
 	if len(fields) <= startField || len(fields[0]) != 1 {
 		return p, false
 	}
 	parent, e1 := strconv.Atoi(string(fields[parentField]))
-	session, e2 := strconv.Atoi(string(fields[sessionField]))
-	ticks, e3 := strconv.ParseInt(string(fields[startField]), 10, 64)
-	if e1 != nil || e2 != nil || e3 != nil {
+	ticks, e2 := strconv.ParseInt(string(fields[startField]), 10, 64)
+	if e1 != nil || e2 != nil {
 		return p, false
 	}
 	if state := fields[0][0]; state != 'Z' && state != 'X' {
-		p = Process{pid, parent, session, time.Duration(ticks) * (time.Second / clockTicks)}
+		p = Process{pid, parent, time.Duration(ticks) * (time.Second / clockTicks)}
 	}
 	return p, true
 }

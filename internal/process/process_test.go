@@ -17,7 +17,7 @@ func TestParseStat(t *testing.T) {
 	}{
 		"17 (smtp) S 1 2 3":                      {},
 		"17 smtp S":                              {},
-		"17 (smtp) S 1 17" + rest + "1234 5 6\n": {Process{17, 1, 17, 12340 * time.Millisecond}, true},
+		"17 (smtp) S 1 17" + rest + "1234 5 6\n": {Process{17, 1, 12340 * time.Millisecond}, true},
 		"17 (a) b) Z 4 17" + rest + "7 5 6\n":    {Process{}, true},
 		"17 (smtp) S 1 17" + rest + "x 5 6\n":    {},
 	} {

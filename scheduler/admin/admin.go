@@ -33,7 +33,7 @@ import (
 
 // Files reads control files in the caller's goroutine; *spool.Files is one.
 type Files interface {
-	Show(ctx context.Context, id string) (*spool.Stored, bool, error)
+	Show(id string) (*spool.Stored, error)
 	EachQuarantined(ctx context.Context, do func(*spool.Stored)) error
 	// Unloaded returns the control files that could not be loaded yet, by path.
 	Unloaded() map[string]spool.Unloaded

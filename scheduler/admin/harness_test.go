@@ -43,18 +43,18 @@ type memoryFiles struct {
 	records *unreadFiles
 }
 
-func (s memoryFiles) Show(_ context.Context, id string) (*spool.Stored, bool, error) {
+func (s memoryFiles) Show(id string) (*spool.Stored, error) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	for place, files := range []map[string]*daemontest.File{s.Files, s.Held} {
 		for _, f := range files {
 			n := f.Loaded.Name.ID
 			if id == fmt.Sprint(n) || id == ctlfile.SpoolID(n, f.Loaded.ModifiedAt) {
-				return stored(f, spool.Place(place)), true, nil
+				return stored(f, spool.Place(place)), nil
 			}
 		}
 	}
-	return nil, false, nil
+	return nil, nil
 }
 
 func (s memoryFiles) Unloaded() map[string]spool.Unloaded { return s.records.unloaded }
@@ -76,7 +76,7 @@ type unreadFiles struct {
 func stored(f *daemontest.File, place spool.Place) *spool.Stored {
 	t := f.Loaded
 	m := &spool.Stored{
-		Place: place, Name: t.Name, Control: 300, Size: t.Size, ModifiedAt: t.ModifiedAt, ChangedAt: t.ChangedAt,
+		Place: place, Name: t.Name, Control: 300, Size: t.Size, ModifiedAt: t.ModifiedAt,
 		File: &ctlfile.File{
 			Name: t.Name.Path, MessageID: t.MessageID, ErrorTo: t.ErrorTo,
 			Senders: []ctlfile.Sender{{Address: ctlfile.Address{Channel: "local", Host: "-", User: t.Sender}}},

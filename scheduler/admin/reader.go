@@ -81,11 +81,11 @@ func (r *reader) withFile(ctx context.Context, id string, use func(*spool.Stored
 		return false, ctx.Err()
 	}
 	defer func() { <-r.reading }()
-	m, found, err := r.files.Show(ctx, id)
-	if err == nil && found {
-		err = use(m)
+	m, err := r.files.Show(id)
+	if m == nil || err != nil {
+		return false, err
 	}
-	return found, err
+	return true, use(m)
 }
 
 // search finds the job lines of one selection. It keeps what it needs of the control file that it read

@@ -79,6 +79,6 @@ func (od *orders) needsHold(ctx context.Context, spoolID string) (needed bool, e
 	if err != nil || known {
 		return needed, err
 	}
-	m, found, err := od.files.Show(ctx, spoolID) // perhaps it is not loaded yet
-	return found && m.Place <= spool.Hold, err
+	m, err := od.files.Show(spoolID) // perhaps it is not loaded yet
+	return m != nil && m.Place <= spool.Hold, err
 }

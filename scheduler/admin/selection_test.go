@@ -188,14 +188,14 @@ type countedFiles struct {
 	t             *testing.T
 }
 
-func (f *countedFiles) Show(ctx context.Context, id string) (*spool.Stored, bool, error) {
+func (f *countedFiles) Show(id string) (*spool.Stored, error) {
 	f.reads.Add(1)
 	if f.atOnce.Add(1) > 1 {
 		f.t.Error("several files are in memory")
 	}
 	time.Sleep(time.Second)
 	f.atOnce.Add(-1)
-	return f.Files.Show(ctx, id)
+	return f.Files.Show(id)
 }
 
 // A selection reads the file of each message once, also if the message is for many destinations, which

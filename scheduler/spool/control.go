@@ -14,13 +14,12 @@ import (
 
 // controlFile is a control file that was read and may be changed in place.
 type controlFile struct {
-	path string      // below the directory of its place
 	st   unix.Stat_t // when it was read
 	file *ctlfile.File
 	fd   int // open for writing, but for a query; -1: it was not read
 }
 
-// errChanged says that another process changed the file after we had read it.
+// errChanged says that the file has to be read again: another process, or we, changed it after that.
 var errChanged = errors.New("changed while it was worked on")
 
 // malformed is the error for a file whose contents cannot be understood.
@@ -35,7 +34,7 @@ const bufferKept = 1 << 20
 // it was too small. The error is errGone, errChanged, a *malformed, postoffice.ErrInUse or the system's; st
 // is valid for a *malformed.
 func (at *places) readControl(control postoffice.Control, dir int, path string, flags int, buf *[]byte) (controlFile, error) {
-	d := controlFile{path: path, fd: -1}
+	d := controlFile{fd: -1}
 	fd, st, err := control.Open(dir, path, flags)
 	switch err {
 	case nil:

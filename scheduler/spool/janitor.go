@@ -1,7 +1,7 @@
 package spool
 
-// The janitor completes what a crash has interrupted, and moves orphan message
-// files to quarantine.
+// The janitor removes temporary files that a crash has left, and moves orphan message files to
+// quarantine.
 
 import (
 	"fmt"
@@ -31,7 +31,7 @@ type janitor struct {
 	suspects map[string]bool
 }
 
-// run is the goroutine that slowly looks for what other mail need not wait for.
+// run is the goroutine. It works slowly, since no mail waits for it.
 func (j *janitor) run() {
 	for {
 		j.removeStale()

@@ -34,7 +34,6 @@ func (t *loader) locate(n Name, d *controlFile) (st unix.Stat_t, now Name, err e
 	postoffice.EndFuture(queue, path, &st)
 	if place == Queue {
 		n = t.s.places.rehash(n)
-		d.path = n.Path
 	}
 	return st, n, nil
 }

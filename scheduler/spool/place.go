@@ -36,8 +36,8 @@ func (p Place) String() string {
 	return strings.TrimSuffix(p.dir(), "/")
 }
 
-// underHold begins the Path of a control file below hold/transport/, in names and in
-// operations. Any other path is below transport/.
+// underHold begins the Path of a control file below hold/transport/, in names and
+// in operations but Hold and Release. Any other path is below transport/.
 const underHold = "hold/"
 
 // placeOf returns the place of a control file, and its path there.

@@ -33,10 +33,8 @@ type Stored struct {
 	File       *ctlfile.File
 	Reason     string
 	Control    int64     // bytes of the control file
-	ChangedAt  time.Time // its ctime
 	Size       int64     // bytes of the message file, -1 when there is none
 	ModifiedAt time.Time // mtime of the message file; of the control file when there is none
-	Owner      uint32    // uid that owns the message file
 }
 
 // Path returns the path of its control file below transport/; under hold/, it begins with "hold/".
@@ -78,13 +76,13 @@ func (at *places) readStored(p Place, n Name) (*Stored, error) {
 	case err != nil:
 		return nil, fmt.Errorf("reading %stransport/%s: %w", p.dir(), n.Path, err)
 	}
-	m.File, m.Control, m.ChangedAt = d.file, d.st.Size, time.Unix(d.st.Ctim.Unix())
+	m.File, m.Control = d.file, d.st.Size
 	if m.File == nil || m.File.Name != "" { // not of a trigger
 		m.ModifiedAt = time.Unix(d.st.Mtim.Unix())
 	}
 	var st unix.Stat_t
 	if postoffice.Stat(in.queue, n.Path, &st) == nil && postoffice.IsRegular(&st) {
-		m.Size, m.ModifiedAt, m.Owner = st.Size, time.Unix(st.Mtim.Unix()), st.Uid
+		m.Size, m.ModifiedAt = st.Size, time.Unix(st.Mtim.Unix())
 	}
 	if p == Corrupt {
 		// The second line of the file beside the control file.
@@ -113,14 +111,14 @@ func (f *Files) EachQuarantined(ctx context.Context, do func(*Stored)) error {
 	return errors.Join(err, failed)
 }
 
-// Show reads one message in any place. id is the path of its control file below
+// Show reads one message in any place, or returns nil if there is none. id is the path of its control file below
 // transport/, its number or its spoolid; a path that begins with "hold/" is one
 // below hold/transport/.
-func (f *Files) Show(ctx context.Context, id string) (m *Stored, found bool, err error) {
+func (f *Files) Show(id string) (*Stored, error) {
 	first, id := placeOf(id)
 	what, ok := parseIdentity(id)
 	if !ok || first == Hold && what.path == "" {
-		return nil, false, nil
+		return nil, nil
 	}
 	places := []Place{Queue, Hold, Corrupt}
 	if first == Hold {
@@ -128,14 +126,17 @@ func (f *Files) Show(ctx context.Context, id string) (m *Stored, found bool, err
 	}
 	for _, p := range places {
 		n, err := f.places.find(p, what)
-		if n.ID != 0 && err == nil {
-			m, err = f.places.readStored(p, n)
+		if err != nil {
+			return nil, err
 		}
-		if m != nil || err != nil {
-			return m, m != nil, err
+		if n.ID == 0 {
+			continue
+		}
+		if m, err := f.places.readStored(p, n); m != nil || err != nil {
+			return m, err
 		}
 	}
-	return nil, false, nil
+	return nil, nil
 }
 
 // identity is how a person names a message.

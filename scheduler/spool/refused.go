@@ -17,8 +17,7 @@ const (
 	waitLimit = 4096
 )
 
-// refusals are the names whose files were refused and will be read again. The spool
-// remembers no other names.
+// refusals are the names whose files were refused and will be read again.
 type refusals struct {
 	mu      sync.Mutex
 	waiting map[string]wait // by path

@@ -45,7 +45,7 @@ type Reporter interface {
 	// that the notice is written but may not survive a crash.
 	Report(o *Owed) (file string, err error)
 	// AnswersNullSender reports whether somebody gets notices about messages
-	// with a null sender. It is called for every such message.
+	// with a null sender. It is called for every message that is loaded.
 	AnswersNullSender() bool
 }
 
@@ -96,11 +96,11 @@ func senderOf(f *ctlfile.File, line int) int {
 // is on disk, marks them. It first writes the lines as they are: if that fails, it
 // writes no notice. If the disk fails between the notice and the marks, the notice is written again later.
 func (n *notices) reportTo(path string, d *controlFile, lines []int, retryUntil time.Time) (notice string, err error) {
+	place, path := placeOf(path)
 	o := Owed{
-		Name: nameOf(d.path), File: d.file, Lines: lines, RetryUntil: retryUntil, Temp: n.s.temp,
+		Name: nameOf(path), File: d.file, Lines: lines, RetryUntil: retryUntil, Temp: n.s.temp,
 		ModifiedAt: time.Unix(d.st.Mtim.Unix()),
 	}
-	place, path := placeOf(path)
 	fd, err := postoffice.Open(n.s.places.pairs[place].queue, path, unix.O_RDONLY)
 	switch err {
 	case nil:

@@ -11,7 +11,6 @@ import (
 )
 
 // Result is the result of one operation, or something that the spool noticed.
-// The types in this file are all there are.
 type Result interface{ result() }
 
 // Name is a control file's place below transport/ and its number.
@@ -107,14 +106,13 @@ const (
 	// Vanished: there is no such regular file any more. This is harmless.
 	Vanished Refusal = iota + 1
 	// Busy: a live process has locked a recipient. The file is read again after
-	// a second, then after twice the time, at last every 32 s.
+	// a second, then after twice the time, at last every 16 s.
 	Busy
 	// Unfinished: malformed, but changed within the last minute, so that a
-	// process may still be writing it. It is read again like one that is busy, at
-	// last every 10 s.
+	// process may still be writing it. It is read again like one that is busy.
 	Unfinished
 	// Unreadable: the system did not let us read, write or move it. It is read
-	// again likewise, at last every 20 s.
+	// again likewise.
 	Unreadable
 	// Quarantined: malformed, or without a whole message file. What there was of the two
 	// files is under corrupt/ now.

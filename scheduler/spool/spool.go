@@ -12,8 +12,8 @@
 // Found returns the names of control files. They come from hints (inotify,
 // datagrams) and from the sweep. Hints may be lost; the sweep finds every file.
 // The receiver passes the names that it does not know to Load. The spool
-// remembers only the names that it refused, so ten million messages in the queue
-// cost it no memory.
+// remembers only the names that it refused and those in hold records, so ten million messages in
+// the queue cost it no memory.
 //
 //	sweep ──┐
 //	watch ──┼─► Found ─► receiver ─► Load ───────► loaders ──┐
@@ -111,7 +111,7 @@ type Options struct {
 const retirers = 2
 
 // Spool is the open spool. Its methods may be called from any goroutine; all
-// but Open and Close return at once.
+// but Open, LoadHolds and Close return at once.
 type Spool struct {
 	options  Options
 	places   *places
