@@ -35,7 +35,7 @@ type Holds struct {
 	places *places
 
 	mu       sync.Mutex              // held while records are read or written
-	messages map[uint64]recordedHold // by the number of the message; nil: not read yet
+	messages map[uint64]recordedHold // by the number of the message
 }
 
 // recordedHold is what the records say about a message.
@@ -83,9 +83,6 @@ func (h *Holds) readHolds() (records []HoldRecord, err error) {
 
 // remember remembers the messages of a record.
 func (h *Holds) remember(r *HoldRecord) {
-	if h.messages == nil {
-		return
-	}
 	order := r.Hold
 	for i, id := range slices.Concat(r.Messages, r.Released) {
 		if n, ok := ctlfile.SpoolNumber(id); ok {
@@ -95,20 +92,15 @@ func (h *Holds) remember(r *HoldRecord) {
 }
 
 // holdOf returns what the records say about a message that is loaded.
-func (h *Holds) holdOf(id uint64, spoolID string, p Place) (its recordedHold, found bool, err error) {
+func (h *Holds) holdOf(id uint64, spoolID string, p Place) (its recordedHold, found bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.messages == nil {
-		if _, err := h.readHolds(); err != nil {
-			return its, false, err
-		}
-	}
 	its, found = h.messages[id]
 	found = found && its.spoolID == spoolID
 	if found && p == Queue && (its.released || its.order.Ended(time.Now())) {
 		found = false
 	}
-	return its, found, nil
+	return its, found
 }
 
 // RecordHold writes a record durably, in the caller's goroutine.

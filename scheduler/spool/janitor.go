@@ -59,7 +59,7 @@ func (s *Spool) pause(d time.Duration) bool {
 func (j *janitor) pass(now time.Time) {
 	found := make(map[string]bool)
 	for _, place := range []string{"", underHold} {
-		j.slowWalk(place+"queue", func(path string) bool {
+		j.slowWalk(place+"queue", func(path string) {
 			path = place + path
 			switch {
 			case !j.orphaned(path, now):
@@ -68,7 +68,6 @@ func (j *janitor) pass(now time.Time) {
 			default:
 				found[path] = true
 			}
-			return true
 		})
 	}
 	j.suspects = found

@@ -100,12 +100,7 @@ func (t *loader) load(n Name) {
 		return
 	}
 	m := t.message(now, &d, &st)
-	hold, found, err := t.s.holds.holdOf(n.ID, ctlfile.SpoolID(n.ID, m.ModifiedAt), place)
-	if err != nil {
-		t.refuse(n, Unreadable, err.Error())
-		return
-	}
-	if found {
+	if hold, found := t.s.holds.holdOf(n.ID, ctlfile.SpoolID(n.ID, m.ModifiedAt), place); found {
 		m.Hold, m.Released = hold.order, hold.released
 	}
 	if m.UnderHold = place == Hold; !m.UnderHold {

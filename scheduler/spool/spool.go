@@ -189,7 +189,7 @@ func (s *Spool) openParts() (err error) {
 	if err = s.places.openAll(s.options.Postoffice); err != nil {
 		return err
 	}
-	s.holds, s.notices, s.janitor = &Holds{places: s.places}, notices{s: s}, janitor{s: s}
+	s.holds, s.notices, s.janitor = &Holds{places: s.places, messages: map[uint64]recordedHold{}}, notices{s: s}, janitor{s: s}
 	s.reserve = reserve{s: s}
 	s.mover = mover{s: s, open: make(map[uint64]*moveBatch)}
 	s.standing.owner = s.options.Owner

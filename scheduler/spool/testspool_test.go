@@ -43,6 +43,7 @@ func (o *testSpool) open(options Options) *testSpool {
 	check(o.t, err)
 	o.s = s
 	o.t.Cleanup(s.Close)
+	_, _ = s.holds.HoldRecords()
 	return o
 }
 

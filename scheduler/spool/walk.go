@@ -73,8 +73,8 @@ func (w *walker) hashDir(dir int, prefix, name string, depth int) bool {
 }
 
 // slowWalk visits the numbered files below a directory of the postoffice. It works only a
-// twentieth of the time. It ends when visit returns false, or the spool is closed.
-func (j *janitor) slowWalk(dir string, visit func(path string) bool) {
+// twentieth of the time. It ends when the spool is closed.
+func (j *janitor) slowWalk(dir string, visit func(path string)) {
 	const together = 500 // names between two pauses
 	startedAt, visited := time.Now(), 0
 	w := &walker{visit: func(n Name) bool {
@@ -84,7 +84,8 @@ func (j *janitor) slowWalk(dir string, visit func(path string) bool) {
 			}
 			startedAt = time.Now()
 		}
-		return visit(n.Path)
+		visit(n.Path)
+		return true
 	}, fail: func(doing, prefix string, err error) {
 		j.s.warn(fmt.Sprintf("%s %s/%s: %v", doing, dir, prefix, err))
 	}}
