@@ -5,6 +5,7 @@ package smtpserver
 import (
 	"encoding/base64"
 	"errors"
+	"os"
 	"strings"
 	"time"
 
@@ -91,7 +92,9 @@ func (s *session) check(at login, password string, allowed bool) error {
 	if r := g.tooMany(at, time.Now()); r != nil {
 		return r
 	}
-	own, ok, err := verify(s.passwordFile(), at.user, password, s.o.Log)
+	file := s.passwordFile()
+	info, _ := os.Stat(file)
+	c, ok, err := verify(file, at.user, password, s.o.Log)
 	if err != nil {
 		s.about.err = err
 		return errNoPasswords
@@ -101,7 +104,30 @@ func (s *session) check(at login, password string, allowed bool) error {
 		return errPassword
 	}
 	g.right(at)
-	s.senders = own
+	s.login, s.loginFile = c, info
+	return nil
+}
+
+// stillValid returns an error if the password file does not have the user with this password any
+// more. It reads the file only if that has changed.
+func (s *session) stillValid() error {
+	if s.user == "" {
+		return nil
+	}
+	file, was := s.passwordFile(), s.loginFile
+	info, err := os.Stat(file)
+	if err == nil && was != nil && os.SameFile(info, was) && info.Size() == was.Size() && info.ModTime().Equal(was.ModTime()) {
+		return nil
+	}
+	c, err := lookUp(file, s.user, s.o.Log)
+	switch {
+	case err != nil:
+		s.about.err = err
+		return errNoPasswords
+	case c.user == "" || c.hash != s.login.hash:
+		return errLoggedOut
+	}
+	s.login, s.loginFile = c, info
 	return nil
 }
 

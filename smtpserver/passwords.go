@@ -56,15 +56,13 @@ func parseCredential(line string) (c credential, err error) {
 	return c, nil
 }
 
-// verify reports whether a password is right, by a file of credentials, and returns the
-// senders. It takes the same time whether or not there is such a user. A hash of the user that
-// cannot be used is logged.
-func verify(file, user, password string, log zerolog.Logger) (own senders, right bool, err error) {
+// lookUp returns the line of a user in a file of credentials. If there is none, found has no user, and the
+// hash of another line with the highest cost. A hash of the user that cannot be used is logged.
+func lookUp(file, user string, log zerolog.Logger) (found credential, err error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return nil, false, err
+		return found, err
 	}
-	known, hash, most := false, "", 0 // a hash of most cost takes the time if the user is not known
 	for line := range bytes.Lines(data) {
 		switch c, err := parseCredential(string(line)); {
 		case c.user == "":
@@ -73,16 +71,22 @@ func verify(file, user, password string, log zerolog.Logger) (own senders, right
 				log.Error().Str("file", file).Str("user", user).Int("cost", c.cost).Msg(err.Error())
 			}
 		case c.user == user:
-			known, hash, own = true, c.hash, c.own
-		case !known && c.cost > most:
-			hash, most = c.hash, c.cost
+			found = c
+		case found.user == "" && c.cost > found.cost:
+			found = credential{hash: c.hash, cost: c.cost}
 		}
 	}
-	if hash == "" {
-		return nil, false, nil
+	return found, nil
+}
+
+// verify reports whether a password is right, by a file of credentials, and returns the
+// user's line. It takes the same time whether or not there is such a user.
+func verify(file, user, password string, log zerolog.Logger) (c credential, right bool, err error) {
+	if c, err = lookUp(file, user, log); err != nil || c.hash == "" {
+		return c, false, err
 	}
-	same := bcrypt.CompareHashAndPassword([]byte(hash), []byte(password)) == nil
-	return own, same && known && password != "", nil
+	same := bcrypt.CompareHashAndPassword([]byte(c.hash), []byte(password)) == nil
+	return c, same && c.user != "" && password != "", nil
 }
 
 // CheckPasswords reads the password file; "": there is none. The problems are lines with which

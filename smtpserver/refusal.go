@@ -31,6 +31,7 @@ var (
 	errManyCommands    = &refusal{code: 421, status: "4.7.0", reason: "commands", text: "Too many commands without a message"}
 	errManyErrors      = &refusal{code: 421, status: "4.7.0", reason: "errors", text: "Too many errors"}
 	errAddressGuesses  = &refusal{code: 421, status: "4.7.0", reason: "guesses", text: "Too many wrong passwords"}
+	errLoggedOut       = &refusal{code: 421, status: "4.7.0", reason: "logout", text: "The login is not valid any more"}
 	errLongCommand     = &refusal{code: 500, status: "5.5.2", reason: "syntax", text: "Line too long", ends: true}
 	errBadChunk        = &refusal{code: 501, status: "5.5.4", reason: "syntax", text: "BDAT takes a size and optionally LAST", ends: true}
 	errEarlyHandshake  = &refusal{code: 554, status: "5.5.1", reason: "sequence", text: "Wait for the answer to STARTTLS", ends: true}

@@ -44,12 +44,14 @@ type session struct {
 	client   client
 	listener Protocol
 
-	greeted string       // HELO or EHLO; "" before, and after STARTTLS
-	helo    string       // the name that the client gave with it
-	user    string       // who has authenticated, or ""
-	senders senders      // that the user may name
-	fails   int          // passwords that were refused
-	mail    *transaction // nil between two messages
+	greeted string     // HELO or EHLO; "" before, and after STARTTLS
+	helo    string     // the name that the client gave with it
+	user    string     // who has authenticated, or ""
+	login   credential // of the user
+	// loginFile is what stat said of the password file before the login was read.
+	loginFile os.FileInfo
+	fails     int          // passwords that were refused
+	mail      *transaction // nil between two messages
 
 	began    time.Time
 	messages int     // accepted

@@ -131,7 +131,51 @@ func TestLoginHasItsSendersOnly(t *testing.T) {
 	}
 }
 
-// A login and an address block have rates of their own, and a known network has none.
+// Who is taken out of the password file, or has another password now, sends nothing more, also in a
+// session that is open. Changes of others do not matter.
+func TestLoginEndsWithItsPassword(t *testing.T) {
+	file := logins(t, "", "", "")
+	s := start(t, func(o *Options) { o.Passwords = file })
+	var sessions []*dialog
+	for i := range 3 {
+		d := s.submission()
+		d.say(plain("user"+strconv.Itoa(i), "secret"), "235 ")
+		d.say("MAIL FROM:<a@ours.example>", "250 ")
+		d.say("RSET", "250 ")
+		sessions = append(sessions, d)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(text), "\n")
+	other := strings.TrimSuffix(lines[2], "\n") + ":ann@ours.example\n"
+	// user0 is gone, user1 has another hash of the same password, and user2 has senders.
+	if err := os.WriteFile(file, []byte("#"+lines[0]+"user1"+readLogin(t)+other), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sessions[0].say("MAIL FROM:<a@ours.example>", "421 4.7.0")
+	sessions[1].say("MAIL FROM:<a@ours.example>", "421 4.7.0")
+	sessions[2].say("MAIL FROM:<a@ours.example>", "553 5.7.1")
+	sessions[2].say("MAIL FROM:<ann@ours.example>", "250 ")
+	sessions[2].say("RSET", "250 ")
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	sessions[2].say("MAIL FROM:<ann@ours.example>", "454 4.7.0")
+}
+
+// readLogin is the line of a login from the colon on.
+func readLogin(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(logins(t, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimPrefix(string(text), "user0")
+}
+
+// Logins and address blocks, those in known networks too, have rates of their own.
 func TestRatesOfRecipients(t *testing.T) {
 	s := start(t, func(o *Options) {
 		o.Passwords = logins(t, "", "")

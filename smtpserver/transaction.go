@@ -42,12 +42,15 @@ func (s *session) mailFrom(arg string) error {
 	if size > uint64(s.o.MaxSize) {
 		return errTooLarge
 	}
+	if err := s.stillValid(); err != nil {
+		return err
+	}
 	if m.From = (ctlfile.Address{Channel: "error"}); from != (mailbox{}) {
 		address, err := from.address(m.utf8, errSender)
 		if err != nil {
 			return err
 		}
-		if !s.senders.allow(address) {
+		if !s.login.own.allow(address) {
 			return errNotSender
 		}
 		m.From = ctlfile.Address{User: address}

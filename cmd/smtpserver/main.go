@@ -116,11 +116,7 @@ func (c *configuration) check(passwords string, stderr io.Writer) (status int) {
 		report(p, 0)
 	}
 	report(err, command.ExitFault)
-	if c.options.certificate == "" {
-		return status
-	}
-	path, key := c.options.certificateFiles(c.env.Value("MAILSHARE"))
-	soon, err := certificate.Check(path, key, time.Now())
+	soon, err := c.checkCertificate()
 	if soon != "" {
 		report(errors.New(soon), 0)
 	}
@@ -142,7 +138,7 @@ func serve(o smtpserver.Options, c *configuration) error {
 	}
 	c.reloads.Path = filepath.Join(o.Router.Postoffice, postoffice.SMTPReload)
 	c.recordReload(nil)
-	c.warnOfPasswords(o.Passwords)
+	c.warn(o.Passwords)
 	sockets := listen.New(o.Log)
 	addresses, scrapes := c.options.listen, c.options.metrics
 	for _, at := range addresses {
@@ -177,15 +173,31 @@ func reload(server *smtpserver.Server, c *configuration) {
 		return
 	}
 	server.Configure(o)
-	c.warnOfPasswords(o.Passwords)
+	c.warn(o.Passwords)
 	c.log.Info().Msg("smtpserver.cf reloaded, for sessions that begin now")
 }
 
-// warnOfPasswords logs why nobody can log in.
-func (c *configuration) warnOfPasswords(file string) {
-	if _, err := smtpserver.CheckPasswords(file); err != nil {
+// warn logs why nobody can log in, and what is wrong with the certificate.
+func (c *configuration) warn(passwords string) {
+	if _, err := smtpserver.CheckPasswords(passwords); err != nil {
 		c.log.Warn().Err(err).Msg("nobody can log in")
 	}
+	soon, err := c.checkCertificate()
+	if soon != "" {
+		c.log.Warn().Msg(soon)
+	}
+	if err != nil {
+		c.log.Error().Err(err).Msg("TLS does not work for clients")
+	}
+}
+
+// checkCertificate says what is wrong with the certificate, if there is one, or that it ends soon.
+func (c *configuration) checkCertificate() (soon string, err error) {
+	if c.options.certificate == "" {
+		return "", nil
+	}
+	path, key := c.options.certificateFiles(c.env.Value("MAILSHARE"))
+	return certificate.Check(path, key, time.Now())
 }
 
 // recordReload writes why a reload failed to a file in POSTOFFICE, where the scheduler
