@@ -86,10 +86,9 @@ func (c *Committer) undo(i *Item) {
 // Finish ends what a crash, or an error of a Claim, has interrupted: the control file of a
 // copy is staged, and the message file may be in its place already. claimed reports whether
 // the copy with a spoolid counts; source is that of its Item. A copy that counts gets its
-// name; the others are removed. No copy may be being committed meanwhile. left are the errors of
-// copies that a later call may finish: those that count and find no room for their names, and
-// those of which claimed says ErrLater.
-func (c *Committer) Finish(claimed func(spoolID, source string) (bool, error)) (left, err error) {
+// name; the others are removed. No copy may be being committed meanwhile. left are the copies that
+// count and find no room for their names, for FinishClaimed.
+func (c *Committer) Finish(claimed func(spoolID, source string) (bool, error)) (left []string, err error) {
 	names, err := postoffice.ReadNames(c.StagingDir())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -102,10 +101,10 @@ func (c *Committer) Finish(claimed func(spoolID, source string) (bool, error)) (
 		}
 		keep, e := claimed(spoolID, source)
 		if e == nil {
-			e = c.finish(filepath.Join(c.StagingDir(), name), spoolID, n, keep)
+			e = c.finish(name, spoolID, n, keep)
 		}
-		if errors.Is(e, ErrLater) || keep && postoffice.IsNoRoom(e) {
-			left = errors.Join(left, e)
+		if keep && postoffice.IsNoRoom(e) {
+			left = append(left, name)
 		} else {
 			err = errors.Join(err, e)
 		}
@@ -116,11 +115,16 @@ func (c *Committer) Finish(claimed func(spoolID, source string) (bool, error)) (
 	return left, err
 }
 
-// ErrLater says that it is not known whether a copy counts, and perhaps will not be for long.
-var ErrLater = errors.New("it is not known whether the copy counts")
+// FinishClaimed gives a copy its name that Finish has left.
+func (c *Committer) FinishClaimed(name string) error {
+	spoolID, _, _ := strings.Cut(name, ",")
+	n, _ := ctlfile.SpoolNumber(spoolID)
+	return c.finish(name, spoolID, n, true)
+}
 
 // finish gives a staged copy its name, or removes it.
-func (c *Committer) finish(staged, spoolID string, n uint64, keep bool) error {
+func (c *Committer) finish(name, spoolID string, n uint64, keep bool) error {
+	staged := filepath.Join(c.StagingDir(), name)
 	for _, place := range []string{"", "hold/"} {
 		below, published, err := c.findCopy(place, spoolID, n, keep)
 		switch {

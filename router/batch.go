@@ -68,7 +68,7 @@ func (r *Service) take() (jobs []*job) {
 		if size >= batchBytes || recipients >= batchRecipients || time.Since(startedAt) >= batchTime {
 			break
 		}
-		name, uid, ok := r.waiting.next()
+		name, ok := r.waiting.next()
 		if !ok {
 			break
 		}
@@ -88,12 +88,14 @@ func (r *Service) take() (jobs []*job) {
 		if errors.Is(err, fs.ErrNotExist) {
 			delete(r.failed, name)
 		} else if err != nil {
-			r.fail(name, uid, err)
+			r.fail(name, err)
 		} else {
 			jobs = append(jobs, j)
 			size += blockBytes + len(j.Routed.Contents.Blocks[0].Header) + 200*j.Recipients
 			recipients += j.Recipients
-			if limit := r.machine.MaxUserRecipients; !r.machine.Trusted[uid] && !r.waiting.spend(uid, j.Recipients, limit, time.Now()) {
+			// Another user's file may have taken the name.
+			uid, limit := process.UserOf(j.UID), r.machine.MaxUserRecipients
+			if !r.machine.Trusted[uid] && !r.waiting.spend(uid, j.Recipients, limit, time.Now()) {
 				r.log.Warn().Int("uid", uid).Int("limit", limit).Msg("this user has sent to too many recipients in a minute; the rest waits until it is over")
 			}
 		}
@@ -116,9 +118,8 @@ func (r *Service) open(name string) (*job, error) {
 }
 
 // fail handles a submission that was not queued: one that cannot be read is
-// quarantined, and any other is tried again with the next sweep. If one cannot be
-// quarantined, its owner is left alone for a while: the others would take as long in vain.
-func (r *Service) fail(name string, uid int, err error) {
+// quarantined, and any other is tried again with the next sweep.
+func (r *Service) fail(name string, err error) {
 	if r.endIfReplaced(err) {
 		return
 	}
@@ -130,9 +131,6 @@ func (r *Service) fail(name string, uid int, err error) {
 			r.log.Error().Str("file", name).Err(err).Msg("submission moved to corrupt/router")
 			delete(r.failed, name)
 			return
-		}
-		if !r.machine.Trusted[uid] {
-			r.waiting.leaveAlone(uid, time.Now())
 		}
 		err = errors.Join(err, moved)
 	}
@@ -161,7 +159,7 @@ func (r *Service) finish(j *job, startedAt time.Time) {
 		return
 	}
 	if j.Err != nil {
-		r.fail(j.Name, process.UserOf(j.UID), j.Err)
+		r.fail(j.Name, j.Err)
 		return
 	}
 	delete(r.failed, j.Name)

@@ -281,11 +281,11 @@ func TestFailuresDoNotFloodTheLog(t *testing.T) {
 	r.log = zerolog.New(&log)
 	synctest.Test(t, func(t *testing.T) {
 		for i := range 1000 {
-			r.fail(fmt.Sprint(i), 0, errors.New("leased"))
+			r.fail(fmt.Sprint(i), errors.New("leased"))
 		}
 		time.Sleep(time.Second)
-		r.fail("7000", 0, errors.New("leased"))
-		r.fail("7000", 0, errors.New("leased"))
+		r.fail("7000", errors.New("leased"))
+		r.fail("7000", errors.New("leased"))
 	})
 	if lines := strings.Count(log.String(), "\n"); lines != 6 || !strings.Contains(log.String(), `"unlogged":995`) || len(r.failed) != 1001 {
 		t.Errorf("%d lines, %d to be tried again: %s", lines, len(r.failed), &log)

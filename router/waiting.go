@@ -8,10 +8,6 @@ import (
 	"time"
 )
 
-// pauseLength is how long an owner's submissions wait after one that cannot be read could not be
-// moved aside either.
-const pauseLength = 2 * time.Minute
-
 // waiting are the submissions that wait for a batch. Their owners take turns, so that one
 // with many files delays nobody else's. An owner is a user as process.UserOf names it. The loop
 // and a sweep use them at the same time.
@@ -74,12 +70,13 @@ func (w *waiting) empty() bool {
 
 // next removes the first submission of the owner whose turn it is. It returns false if none waits.
 // A sweep may add it again while its batch is routed.
-func (w *waiting) next() (name string, uid int, ok bool) {
+func (w *waiting) next() (name string, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.turns) == 0 {
-		return "", 0, false
+		return "", false
 	}
+	var uid int
 	uid, w.turns = w.turns[0], w.turns[1:]
 	name, w.names[uid] = w.names[uid][0], w.names[uid][1:]
 	delete(w.known, owned{name, uid})
@@ -88,7 +85,7 @@ func (w *waiting) next() (name string, uid int, ok bool) {
 	} else {
 		delete(w.names, uid)
 	}
-	return name, uid, true
+	return name, true
 }
 
 // spend counts recipients of an owner. If those of a minute are more than the limit, the owner's
@@ -103,23 +100,11 @@ func (w *waiting) spend(uid, recipients, limit int, now time.Time) bool {
 	if w.spent[uid] += recipients; w.spent[uid] <= limit {
 		return true
 	}
-	w.pause(uid, w.minute.Add(time.Minute))
-	return false
-}
-
-// leaveAlone leaves an owner's submissions alone for pauseLength.
-func (w *waiting) leaveAlone(uid int, now time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.pause(uid, now.Add(pauseLength))
-}
-
-// pause leaves an owner's submissions alone until then. w.mu is locked.
-func (w *waiting) pause(uid int, until time.Time) {
-	w.paused[uid] = until
+	w.paused[uid] = w.minute.Add(time.Minute)
 	for _, name := range w.names[uid] {
 		delete(w.known, owned{name, uid})
 	}
 	delete(w.names, uid)
 	w.turns = slices.DeleteFunc(w.turns, func(u int) bool { return u == uid })
+	return false
 }

@@ -14,7 +14,6 @@ import (
 
 	"zsched/internal/logs"
 	"zsched/internal/postoffice"
-	"zsched/internal/process"
 )
 
 const (
@@ -74,21 +73,19 @@ func (f *flow) timesFull() int64 {
 	return f.files.Load() / int64(f.limit)
 }
 
-// countSubmissions counts the files in router/ that the router takes. Those of a user
-// other than root and this process's user count up to half the limit, with those of the user's
-// subordinate uids: one user alone must not delay the mail of all.
+// countSubmissions counts the files in router/ that the router takes. Those of users other
+// than root and this process's user count up to half the limit together: in the router they have turns
+// of their own, and do not delay the mail of this server.
 func countSubmissions(office string, limit int) int {
-	files, own, share := 0, uint32(os.Geteuid()), (limit+1)/2
-	others := map[int]int{}
+	files, others, own := 0, 0, uint32(os.Geteuid())
 	// What cannot be read is not counted.
 	_ = postoffice.EachSubmission(office, func(_ string, info os.FileInfo) bool {
 		uid := info.Sys().(*syscall.Stat_t).Uid
 		if uid != 0 && uid != own {
-			user := process.UserOf(int(uid))
-			if others[user] == share {
+			if others >= (limit+1)/2 {
 				return true
 			}
-			others[user]++
+			others++
 		}
 		files++
 		return files < refuseAt*limit

@@ -76,7 +76,7 @@ type Options struct {
 	MaxErrors      int   // replies of class 4 and 5 between two messages, outside Networks
 	LoginRate      Rate  // of each user who has logged in
 	ClientRate     Rate  // of each address block outside Networks, without logins
-	NetworkRate    Rate  // of each in Networks, and of each user of this machine, without logins
+	NetworkRate    Rate  // of each address in Networks, and of each user of this machine, without logins
 
 	MinFree        int64         // bytes of disk that are left free; 0: none
 	RouterMax      int           // number of files in router/ at which mail is delayed; 0: no limit

@@ -176,17 +176,20 @@ func (s *session) mayReceive(address string) error {
 	return nil
 }
 
-// withinRate counts a recipient, unless there were too many from the user or, without one, from
-// the client's address block.
+// withinRate counts a recipient, unless there were too many from the login, from an address or user
+// of this machine in Networks, or else from the client's address block.
 func (s *session) withinRate() bool {
-	rates, limit := &s.server.blockRates, s.o.ClientRate
+	rates, limit, source := &s.server.blockRates, s.o.ClientRate, s.sourceName()
 	switch {
 	case s.user != "":
 		rates, limit = &s.server.loginRates, s.o.LoginRate
 	case s.client.trusted:
 		rates, limit = &s.server.networkRates, s.o.NetworkRate
+		if !s.client.local {
+			source = s.client.addr.String()
+		}
 	}
-	return rates.take(s.sourceName(), limit, time.Now())
+	return rates.take(source, limit, time.Now())
 }
 
 // addRecipient adds a recipient, if there is memory for it. There always is for the first one of

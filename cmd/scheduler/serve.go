@@ -52,6 +52,13 @@ type setting struct {
 // serve runs the scheduler until it is stopped. If ready is not nil, serve
 // writes a line to it when the scheduler has started.
 func serve(o *options, env *zenv.File, stderr io.Writer, ready *os.File) error {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT,
+		syscall.SIGALRM, syscall.SIGUSR1, syscall.SIGUSR2)
+	signal.Ignore(syscall.SIGPIPE)
+	// A signal to stop also ends the wait for a running scheduler to exit.
+	waiting, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
+	defer stop()
 	ownUmask()
 	maxAgents, err := ownLimits()
 	if err != nil {
@@ -85,14 +92,6 @@ func serve(o *options, env *zenv.File, stderr io.Writer, ready *os.File) error {
 	if err := logs.openEvents(file.Params.EventLog); err != nil {
 		return err
 	}
-	// Signals are caught before the pid file tells other programs whom to signal.
-	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT,
-		syscall.SIGALRM, syscall.SIGUSR1, syscall.SIGUSR2)
-	signal.Ignore(syscall.SIGPIPE)
-	// A signal to stop also ends the wait for a running scheduler to exit.
-	waiting, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
-	defer stop()
 	if s.owner, err = s.claim(waiting, file, logs.log); err != nil {
 		return err
 	}

@@ -94,7 +94,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.IntVar(&o.MaxErrors, "max-errors", o.MaxErrors, "maximum number of errors between two messages of a client outside known networks")
 	f.Func("rate-login", "`recipients/time` that a user who has logged in may have at most, such as 500/1h", rateFlag(&o.LoginRate))
 	f.Func("rate-client", "`recipients/time` that an address block outside known networks may have at most", rateFlag(&o.ClientRate))
-	f.Func("rate-network", "`recipients/time` that an address block in known networks, or a user of this machine, may have at most", rateFlag(&o.NetworkRate))
+	f.Func("rate-network", "`recipients/time` that an address in known networks, or a user of this machine, may have at most", rateFlag(&o.NetworkRate))
 	f.Func("min-free", "`bytes` of disk to leave free, with k, M or G (64M); 0: none", units.SizeFlag(&o.MinFree, 0))
 	f.IntVar(&o.RouterMax, "router-max", o.RouterMax, "number of files in router/ at which mail is delayed; 0: no limit")
 	f.Var((*units.Interval)(&o.CommandTimeout), "command-timeout", "`time` to wait for a command, or for more of a message")

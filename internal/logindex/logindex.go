@@ -22,7 +22,6 @@ package logindex
 
 import (
 	"bufio"
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -35,8 +34,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-
-	"zsched/ctlfile"
 )
 
 const (
@@ -51,7 +48,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Text returns what a value is found by: the value without angle brackets, or of the name of a
 // control file, such as A/123, only the number.
 func Text(value string) string {
-	text := cmp.Or(ctlfile.Unbracketed(value), value)
+	text := strings.Trim(value, "<>")
 	if base := path.Base(text); strings.Trim(base, digits) == "" {
 		return base
 	}

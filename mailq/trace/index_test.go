@@ -184,6 +184,7 @@ func FuzzIndex(f *testing.F) {
 	for _, what := range append(slices.Clone(people), "A/12", "12", "S12", "<A/12>", "<>", "12/", "\n", "") {
 		f.Add(what, what, "x", []byte("garbage"))
 		f.Add("S12AbmAA", "<"+what+">", what, []byte{})
+		f.Add("S12AbmAA", "<<"+what+">>", "<<"+what+">>", []byte{})
 		f.Add("S12AbmAA", "A/12", what, []byte{})
 	}
 	f.Fuzz(func(t *testing.T, id, text, what string, garbage []byte) {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 	"zsched/queue"
@@ -167,19 +169,23 @@ func (d *controlFile) linesWithoutNotice(marks []ctlfile.Mark) (lines []ctlfile.
 // the copy.
 const inMessage = " in message "
 
-// finish ends what a crash has left of copies. Their sources may only be fed when that is done, so
-// the error is for the next start to mend.
+// finish ends what a crash has left of copies. Their sources may only be fed when it is known which
+// count, so the error is for the next start to mend.
 func (mv *mover) finish() error {
 	left, err := mv.copies.Finish(mv.isClaimed)
-	if left != nil {
-		mv.s.warn(fmt.Sprintf("copies that a crash has left stay: %v", left))
+	if len(left) > 0 {
+		mv.s.warn(fmt.Sprintf("a crash has left %d copies for which there is no room now", len(left)))
+		mv.tryAgain(func() bool {
+			left = slices.DeleteFunc(left, func(name string) bool { return mv.copies.FinishClaimed(name) == nil })
+			return len(left) == 0
+		})
 	}
 	return err
 }
 
 // isClaimed reports whether a copy that a crash has left in staging counts: the recipients of
-// its source are marked. If the source is gone, they were done. Until Finish has given the
-// copy its name, nothing of the source may be fed.
+// its source are marked. If the source is gone, they were done. If it cannot be understood, its
+// recipients come twice rather than never.
 func (mv *mover) isClaimed(copied, source string) (bool, error) {
 	number, ok := ctlfile.SpoolNumber(source)
 	if !ok {
@@ -194,11 +200,13 @@ func (mv *mover) isClaimed(copied, source string) (bool, error) {
 			continue
 		}
 		var buf []byte
-		d, err := mv.s.places.openControl(place+n.Path, &buf)
+		d, err := mv.s.places.readControl(postoffice.Control{}, mv.s.places.pairs[p].transport, n.Path, unix.O_RDONLY, &buf)
 		defer d.close()
 		var bad *malformed
-		if errors.As(err, &bad) || errors.Is(err, postoffice.ErrInUse) {
-			err = fmt.Errorf("%w: %s: %w", queue.ErrLater, place+n.Path, err)
+		if errors.As(err, &bad) {
+			mv.s.warn(fmt.Sprintf("%stransport/%s: %s; a crash has interrupted moving recipients of it to message %s, which counts if it is there: take them out before you put the file back",
+				p.dir(), n.Path, bad.reason, copied))
+			return true, nil
 		}
 		if err != nil {
 			return false, err
@@ -223,10 +231,17 @@ func (mv *mover) publishLater(items []*queue.Item) {
 	if len(left) == 0 {
 		return
 	}
+	mv.tryAgain(func() bool {
+		mv.copies.Publish(left)
+		left = slices.DeleteFunc(left, func(i *queue.Item) bool { return i.Path != "" })
+		return len(left) == 0
+	})
+}
+
+// tryAgain tries something every second until it is done.
+func (mv *mover) tryAgain(done func() bool) {
 	mv.s.spawn(func() {
-		for len(left) > 0 && mv.s.pause(publishPause) {
-			mv.copies.Publish(left)
-			left = slices.DeleteFunc(left, func(i *queue.Item) bool { return i.Path != "" })
+		for mv.s.pause(publishPause) && !done() {
 		}
 	})
 }

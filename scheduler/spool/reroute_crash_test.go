@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
@@ -116,16 +117,7 @@ func TestCrashInReroute(t *testing.T) {
 			o.write(from.dir()+"queue/7", "Subject: x\n\nbody\n")
 			o.open(Options{Node: "mx1"})
 			asked.Offsets = []int64{offset(t, text, "bob@")}
-			m := o.begun(asked)
-			o.s.mover.copies.Step = func(what string) {
-				if strings.HasPrefix(what, step) {
-					panic(step)
-				}
-			}
-			func() {
-				defer func() { _ = recover() }()
-				o.s.mover.publish([]*resubmission{m})
-			}()
+			m := o.diesAt(step, asked)
 			if step == "end" {
 				o.s.mover.markSent(m)
 				check(t, m.err)
@@ -156,6 +148,48 @@ func TestCrashInReroute(t *testing.T) {
 			if left, err := os.ReadDir(filepath.Join(o.dir, "transport/.scheduler")); err != nil || len(left) > 0 {
 				t.Errorf("step %q: %v, %v are left", step, err, left)
 			}
+		}
+	}
+}
+
+// diesAt stages and publishes a resubmission, and dies at a step.
+func (o *testSpool) diesAt(step string, asked scheduler.Resubmit) *resubmission {
+	o.t.Helper()
+	m := o.begun(asked)
+	o.s.mover.copies.Step = func(what string) {
+		if strings.HasPrefix(what, step) {
+			panic(step)
+		}
+	}
+	func() {
+		defer func() { _ = recover() }()
+		o.s.mover.publish([]*resubmission{m})
+	}()
+	return m
+}
+
+// If nobody can tell whether a copy counts, its recipients come twice rather than never, and nothing is
+// left for a later start to decide.
+func TestCopyWhoseSourceIsDamagedCounts(t *testing.T) {
+	for _, step := range []string{"claim", "publish"} {
+		o := newRoutedSpool(t)
+		o.put("7", control("7", toBob))
+		o.open(Options{})
+		m := o.diesAt(step, scheduler.Resubmit{Path: "7", Channel: "uucp", Host: "relay"})
+		m.old.close()
+		o.close()
+		check(t, os.Truncate(filepath.Join(o.dir, "transport/7"), 5))
+		o.age("transport/7", time.Hour)
+		o.open(Options{})
+		if w := answer[Warning](o); !strings.Contains(w.Text, "take them out before you put the file back") {
+			t.Errorf("%s: %+v", step, w)
+		}
+		if left, err := os.ReadDir(filepath.Join(o.dir, "transport/.scheduler")); err != nil || len(left) > 0 {
+			t.Errorf("%s: %v, %v are left", step, err, left)
+		}
+		o.refused("7", Quarantined)
+		if got := o.copies(); fmt.Sprint(got) != "map[bob@b.example:1]" {
+			t.Errorf("%s: %v", step, got)
 		}
 	}
 }

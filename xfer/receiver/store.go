@@ -78,7 +78,11 @@ func (s *Store) ready() error {
 	}
 	taken, messages, err := openTaken(filepath.Join(s.committer.StagingDir(), takenName))
 	if err == nil {
-		err = errors.Join(s.committer.Finish(func(spoolID, _ string) (bool, error) { return messages[spoolID], nil }))
+		var left []string
+		left, err = s.committer.Finish(func(spoolID, _ string) (bool, error) { return messages[spoolID], nil })
+		if len(left) > 0 {
+			err = errors.Join(err, fmt.Errorf("no room for %d copies", len(left)))
+		}
 	}
 	if err == nil {
 		s.taken = taken
