@@ -24,7 +24,7 @@ internal/certificate:     internal/testing/certificatetest
 internal/command:         internal/version pflag
 internal/header:
 internal/listen:          zerolog
-internal/logindex:        ctlfile
+internal/logindex:
 internal/logs:
 internal/metrics:         internal/listen internal/text internal/version prometheus
 internal/pattern:

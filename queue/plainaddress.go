@@ -4,6 +4,8 @@ package queue
 
 import (
 	"errors"
+	"os/user"
+	"strconv"
 	"strings"
 )
 
@@ -31,6 +33,14 @@ func PlainAddress(address string) bool {
 		return plainLocalPart(address)
 	}
 	return plainLocalPart(address[:at]) && plainDomain(address[at+1:])
+}
+
+// LoginName returns the name of a user, or "user" with the number if there is none that is plain.
+func LoginName(uid int) string {
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil && PlainAddress(u.Username) {
+		return u.Username
+	}
+	return "user" + strconv.Itoa(uid)
 }
 
 func plainLocalPart(s string) bool {

@@ -129,7 +129,7 @@ func New(o Options) (*Service, error) {
 	}
 	r := &Service{
 		machine: &Machine{
-			Host: host, MaxHops: o.MaxHops, MaxSize: maxSize, MaxTargets: maxTargets, MaxUserRecipients: queue.MaxUserRecipients, Login: loginName,
+			Host: host, MaxHops: o.MaxHops, MaxSize: maxSize, MaxTargets: maxTargets, MaxUserRecipients: queue.MaxUserRecipients, Login: queue.LoginName,
 			Trusted: map[int]bool{0: true, os.Geteuid(): true},
 		},
 		queue: q, loader: loader, log: o.Log, notify: env.Value("SCHEDULERNOTIFY"),
@@ -158,7 +158,8 @@ func New(o Options) (*Service, error) {
 }
 
 // Run routes mail until SIGINT or SIGTERM comes; SIGHUP and SIGUSR1 make it read the tables.
-// With once it ends when no submission waits, but for those of owners who are left alone. No other router may run in the postoffice.
+// With once it ends when none waits but for those of owners who are left alone. No other router may run
+// in the postoffice.
 func (r *Service) Run(signals <-chan os.Signal, once bool) (err error) {
 	defer r.queue.Close()
 	defer r.syslog.Close()

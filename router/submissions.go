@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"syscall"
@@ -142,14 +141,6 @@ func (q *submissions) quarantine(path, name, reason string) error {
 		return postoffice.SyncDir(dir)
 	}
 	return fmt.Errorf("move %s to corrupt/router: %w", path, fs.ErrExist)
-}
-
-// loginName returns the name of a user, or "user" with the number if there is none.
-func loginName(uid int) string {
-	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil && queue.PlainAddress(u.Username) {
-		return u.Username
-	}
-	return "user" + strconv.Itoa(uid)
 }
 
 // ownerOf returns the user who owns a file.

@@ -10,8 +10,6 @@ import (
 	"io"
 	"net/mail"
 	"os"
-	"os/user"
-	"strconv"
 	"strings"
 
 	"zsched/ctlfile"
@@ -74,7 +72,7 @@ func (o *options) submit(env *zenv.File, operands []string, hasFrom bool, stdin 
 // submission returns the envelope that the command line asks for, without recipients,
 // and the user's login name.
 func (o *options) submission(hasFrom bool) (*queue.Submission, string, error) {
-	login := loginName()
+	login := queue.LoginName(os.Getuid())
 	s := &queue.Submission{BodyType: strings.ToUpper(o.bodyType)}
 	s.From.User = login
 	switch {
@@ -182,15 +180,6 @@ func (o *options) give(env *zenv.File, s *queue.Submission, body io.Reader, in *
 		return withCode(err)
 	}
 	return exitf(exitTempFail, "the message is in router/%s, but may not survive a crash: %w", name, err)
-}
-
-// loginName returns the name of the user who runs the program.
-func loginName() string {
-	uid := strconv.Itoa(os.Getuid())
-	if u, err := user.LookupId(uid); err == nil && queue.PlainAddress(u.Username) {
-		return u.Username
-	}
-	return "user" + uid
 }
 
 // input reads the message as programs write it: up to a line with only a dot, with LF
