@@ -31,6 +31,7 @@ var questions = []question{
 	{"explain CHANNEL/HOST", "say what the mail for a destination waits for", "EXPLAIN", textOf(report.Explanation)},
 	{"senders", "show recipients, messages and ages by sender", "SHOW COUNT sender", tableOf(report.Counts)},
 	{"domains", "the same by the sender's domain", "SHOW COUNT domain", tableOf(report.Counts)},
+	{"sources", "the same by the source, such as login:bob, which orders and trace take", "SHOW COUNT source", tableOf(report.Counts)},
 	{"reasons", "show the last diagnostics and how many recipients have them", "SHOW COUNT reason", tableOf(report.Counts)},
 	{"shape", "show recipients by destination and age", "SHOW COUNT destination", tableOf(report.Ages)},
 	{"held", "show what is held: by whom, since when, why and until when", "SHOW HELD", textOf(line((*mailq.HeldItem).Text))},

@@ -23,11 +23,12 @@ type countKey struct {
 	group func(string) string
 }
 
-// countKeys are the keys of SHOW COUNT, by which mailq counts: senders, domains, shape
+// countKeys are the keys of SHOW COUNT, by which mailq counts: senders, domains, sources, shape
 // (destination), reasons.
 var countKeys = map[string]countKey{
 	"sender":      {of: senderOf},
 	"domain":      {of: domainOf},
+	"source":      {of: func(job *mailq.JobLine, _ *mailq.Recipient) string { return cmp.Or(job.Source, "(unknown)") }},
 	"destination": {of: func(job *mailq.JobLine, _ *mailq.Recipient) string { return job.Channel + "/" + job.Host }},
 	"reason":      {of: mailq.ReasonOf, group: mailq.ReasonKind},
 }

@@ -111,7 +111,7 @@ func verbs() []*command {
 		{words: "SHOW HELD", right: rightTT, objects: each(Queue.Held)},
 		{words: "SHOW RULES", right: rightTT, objects: each(Queue.Rules)},
 		{words: "SHOW CLUSTER", right: rightTT, objects: each(Queue.Cluster)},
-		{words: "SHOW COUNT", arguments: "destination|domain|reason|sender", right: rightTT, objects: showCount},
+		{words: "SHOW COUNT", arguments: "destination|domain|reason|sender|source", right: rightTT, objects: showCount},
 		{words: "EXPLAIN", arguments: "channel host", right: rightTT, objects: explain},
 		{words: "ETRN", arguments: "host [text]", right: rightETRN, run: etrn},
 	}

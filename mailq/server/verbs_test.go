@@ -42,7 +42,7 @@ func busyQueue(now time.Time) *fakeQueue {
 		{Ring: idle},
 	}
 	p.jobs = []*mailq.JobLine{
-		{Name: down, Message: 860194, Path: "M/K/860194", SpoolID: "S860194HfBVWBh", Sender: "alice@a.example", State: "waiting",
+		{Name: down, Message: 860194, Path: "M/K/860194", SpoolID: "S860194HfBVWBh", Sender: "alice@a.example", Source: "login:alice", State: "waiting",
 			ArrivedAt: ago(26 * time.Hour), ExpiresAt: in(94 * time.Hour), WakeAt: in(90 * time.Second), FedAt: ago(time.Minute),
 			Recipients: []mailq.Recipient{{Offset: 215, Attempts: 3, Reason: refused}, {Offset: 100, Attempts: 3, Reason: "\r<<- RCPT To:<x@down.example>\r->> 451 4.2.2 <x@down.example> busy"}}},
 		{Name: down, Message: 860195, Path: "M/L/860195", SpoolID: "S860195HfBVWBh", State: "due",
@@ -79,7 +79,7 @@ func TestAnswersOfTheNewVerbs(t *testing.T) {
 		for _, c := range []string{
 			"JSON SHOW MSG 860194", "JSON SHOW MSG S860195HfBVWBh", "JSON SHOW MSG nosuch", "JSON SHOW MSG", "JSON SHOW MSG 1 2", "SHOW MSG 860194",
 			"JSON EXPLAIN smtp down.example", "JSON EXPLAIN smtp", "EXPLAIN smtp down.example",
-			"JSON SHOW COUNT reason", "JSON SHOW COUNT destination", "JSON SHOW COUNT sender", "JSON SHOW COUNT domain", "JSON SHOW COUNT colour", "SHOW COUNT reason",
+			"JSON SHOW COUNT reason", "JSON SHOW COUNT destination", "JSON SHOW COUNT sender", "JSON SHOW COUNT domain", "JSON SHOW COUNT source", "JSON SHOW COUNT colour", "SHOW COUNT reason",
 			"JSON SHOW CLUSTER", "JSON SHOW CLUSTER x",
 			"SHOW SNMP", "JSON SHOW SNMP", "SHOW QUEUE SHORT", "JSON SHOW QUEUE SHORT",
 			"SHOW QUEUE THREADS", "JSON SHOW QUEUE THREADS", "SHOW QUEUE THREADS2", "JSON SHOW QUEUE THREADS2",
@@ -110,7 +110,7 @@ func TestAnswersOfTheNewVerbs(t *testing.T) {
 func TestHelp(t *testing.T) {
 	k := dial(t, newServer(t, busyQueue(time.Now())), Peer{User: "root"})
 	help := k.ask("HELP")
-	for _, want := range []string{"[JSON] SHOW QUEUE THREADS", "JSON SHOW COUNT destination|domain|reason|sender", "ETRN host [text]", "HELP", "QUIT"} {
+	for _, want := range []string{"[JSON] SHOW QUEUE THREADS", "JSON SHOW COUNT destination|domain|reason|sender|source", "ETRN host [text]", "HELP", "QUIT"} {
 		if !slices.Contains(help, want) {
 			t.Errorf("no line %q in %q", want, help)
 		}
