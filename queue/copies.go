@@ -86,9 +86,10 @@ func (c *Committer) undo(i *Item) {
 // Finish ends what a crash, or an error of a Claim, has interrupted: the control file of a
 // copy is staged, and the message file may be in its place already. claimed reports whether
 // the copy with a spoolid counts; source is that of its Item. A copy that counts gets its
-// name; the others are removed. No copy may be being committed meanwhile. left are the copies that
-// count and find no room for their names, for FinishClaimed.
-func (c *Committer) Finish(claimed func(spoolID, source string) (bool, error)) (left []string, err error) {
+// name; the others are removed. No copy may be being committed meanwhile. left are those that
+// cannot be finished now, for FinishLeft: there is no room, or the message of one that counts is out of sight,
+// perhaps with a directory.
+func (c *Committer) Finish(claimed func(spoolID, source string) (bool, error)) (left []Left, err error) {
 	names, err := postoffice.ReadNames(c.StagingDir())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -99,12 +100,14 @@ func (c *Committer) Finish(claimed func(spoolID, source string) (bool, error)) (
 		if !ok {
 			continue
 		}
-		keep, e := claimed(spoolID, source)
-		if e == nil {
-			e = c.finish(name, spoolID, n, keep)
+		counts, e := claimed(spoolID, source)
+		if e != nil {
+			err = errors.Join(err, e)
+			continue
 		}
-		if keep && postoffice.IsNoRoom(e) {
-			left = append(left, name)
+		l := Left{name, spoolID, n, counts}
+		if e = c.FinishLeft(l); postoffice.IsNoRoom(e) || counts && errors.Is(e, fs.ErrNotExist) {
+			left = append(left, l)
 		} else {
 			err = errors.Join(err, e)
 		}
@@ -115,51 +118,61 @@ func (c *Committer) Finish(claimed func(spoolID, source string) (bool, error)) (
 	return left, err
 }
 
-// FinishClaimed gives a copy its name that Finish has left.
-func (c *Committer) FinishClaimed(name string) error {
-	spoolID, _, _ := strings.Cut(name, ",")
-	n, _ := ctlfile.SpoolNumber(spoolID)
-	return c.finish(name, spoolID, n, true)
+// Left is a copy that a crash has left, of which it is known whether it counts.
+type Left struct {
+	name, spoolID string
+	number        uint64
+	counts        bool
 }
 
-// finish gives a staged copy its name, or removes it.
-func (c *Committer) finish(name, spoolID string, n uint64, keep bool) error {
-	staged := filepath.Join(c.StagingDir(), name)
+// String is the name of its control file in the staging directory.
+func (l Left) String() string { return l.name }
+
+// FinishLeft gives a copy its name, or removes it. The control file of one that counts stays until its
+// message is found.
+func (c *Committer) FinishLeft(l Left) error {
+	staged, published := filepath.Join(c.StagingDir(), l.name), false
 	for _, place := range []string{"", "hold/"} {
-		below, published, err := c.findCopy(place, spoolID, n, keep)
+		dir, found, has, err := c.findCopy(place, l)
 		switch {
 		case err != nil:
 			return err
-		case below == "" || published:
+		case !found:
+			continue
+		case has:
+			published = true
 			continue
 		}
-		c.Step("finish " + spoolID)
-		if keep {
-			return postoffice.Publish(staged, filepath.Join(c.office, place+"transport", below))
+		c.Step("finish " + l.spoolID)
+		if l.counts {
+			return c.moveTo(staged, place+"transport", dir, l.number)
 		}
-		if err := postoffice.RemovePath(filepath.Join(c.office, place+"queue", below)); err != nil {
+		if err := postoffice.RemovePath(filepath.Join(c.office, place+"queue", dir, strconv.FormatUint(l.number, 10))); err != nil {
 			return err
 		}
+	}
+	if l.counts && !published {
+		return &fs.PathError{Op: "find the message of", Path: staged, Err: fs.ErrNotExist}
 	}
 	return postoffice.RemovePath(staged)
 }
 
-// findCopy returns the path of the message file of a copy below queue/ or hold/queue, and
-// whether it has a control file; "" if it is not there. The router's staged control files
-// and, for a copy that is to be removed, the time in the spoolid tell it from a new message
-// that has the same inode. The sender may have changed the time of one that counts.
-func (c *Committer) findCopy(place, spoolID string, n uint64, keep bool) (below string, published bool, err error) {
-	transport, base := filepath.Join(c.office, "transport"), strconv.FormatUint(n, 10)
+// findCopy returns the hash directory of the message file of a copy in queue/ or hold/queue, and
+// whether it has a control file. The router's staged control files and, for a copy that is to be
+// removed, the time in the spoolid tell it from a new message that has the same inode. The sender may
+// have changed the time of one that counts.
+func (c *Committer) findCopy(place string, l Left) (dir string, found, published bool, err error) {
+	transport, base := filepath.Join(c.office, "transport"), strconv.FormatUint(l.number, 10)
 	if postoffice.Exists(postoffice.WorkingDir, filepath.Join(transport, RouterStaging, base)) {
-		return "", false, nil
+		return "", false, false, nil
 	}
-	dir, info, err := c.findMessage(place+"queue", n)
-	if info == nil || !keep && ctlfile.SpoolID(n, info.ModTime()) != spoolID {
-		return "", false, err
+	dir, info, err := c.findMessage(place+"queue", l.number)
+	if info == nil || !l.counts && ctlfile.SpoolID(l.number, info.ModTime()) != l.spoolID {
+		return "", false, false, err
 	}
 	control := filepath.Join(c.office, place+"transport", dir)
 	published = postoffice.Exists(postoffice.WorkingDir, filepath.Join(control, base)) || postoffice.Exists(postoffice.WorkingDir, filepath.Join(control, "."+base))
-	return dir + base, published, nil
+	return dir, true, published, nil
 }
 
 // Submit stores a message and its control file in a postoffice, under the number

@@ -1,8 +1,11 @@
 package queue
 
 import (
+	"errors"
+	"io/fs"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"syscall"
@@ -16,8 +19,9 @@ import (
 	"zsched/internal/testing/memdisk"
 )
 
-// A copy that counts and finds no room for its name is left for later, and no start ends because of it.
-func TestCopyWithoutRoomIsFinishedLater(t *testing.T) {
+// A copy that counts and finds no room for its name, or whose message is out of sight, is left for later,
+// and no start ends because of it.
+func TestCopyWithoutRoomOrMessageIsFinishedLater(t *testing.T) {
 	const office = "/copies"
 	d := memdisk.New(office, os.Geteuid(), rand.New(rand.NewPCG(1, 1)))
 	defer postoffice.Mount(office, d)()
@@ -40,19 +44,58 @@ func TestCopyWithoutRoomIsFinishedLater(t *testing.T) {
 	counts := func(string, string) (bool, error) { return true, nil }
 	d.SetFaults(memdisk.Faults{Probability: 1, Error: unix.ENOSPC, At: "rename transport/.scheduler"})
 	left, err := c.Finish(counts)
-	if err != nil || !slices.Equal(left, []string{name}) {
+	if err != nil || len(left) != 1 || left[0].String() != name {
 		t.Fatalf("without room: %q, %v", left, err)
 	}
-	if err := c.FinishClaimed(name); !postoffice.IsNoRoom(err) {
+	if err := c.FinishLeft(left[0]); !postoffice.IsNoRoom(err) {
 		t.Fatalf("still without room: %v", err)
 	}
 	d.SetFaults(memdisk.Faults{})
-	equal(t, "with room", c.FinishClaimed(name), nil)
+	equal(t, "move queue/", postoffice.Publish(office+"/queue", office+"/away"), nil)
+	for i := range 2 {
+		if err := c.FinishLeft(left[0]); !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("without queue/: %v", err)
+		}
+		if again, err := c.Finish(counts); err != nil || !slices.Equal(again, left) {
+			t.Fatalf("at a start without queue/, or with an empty one: %q, %v", again, err)
+		}
+		if i == 0 {
+			equal(t, "make queue/", postoffice.MakeDir(postoffice.WorkingDir, office+"/queue", 0o755), nil)
+		}
+	}
+	equal(t, "back", postoffice.Publish(office+"/away/"+strconv.FormatUint(number, 10), message), nil)
+	equal(t, "with room and message", c.FinishLeft(left[0]), nil)
 	if !postoffice.Exists(postoffice.WorkingDir, control) || !postoffice.Exists(postoffice.WorkingDir, message) {
 		t.Error("the copy is not in the queue")
 	}
 	left, err = c.Finish(counts)
 	if err != nil || len(left) > 0 {
 		t.Errorf("in the end: %q, %v", left, err)
+	}
+}
+
+// A hash directory of transport/ that somebody has removed is made again.
+func TestCopyMakesItsHashDirectory(t *testing.T) {
+	office := newPostoffice(t)
+	c, err := OpenCopies(office, 1)
+	equal(t, "open", err, nil)
+	defer c.Close()
+	equal(t, "staging", c.MakeStaging(), nil)
+	file, number := inRouter(t, office)
+	info, err := os.Lstat(file)
+	equal(t, "stat", err, nil)
+	dir := ctlfile.HashDir(number, 1)
+	_, err = postoffice.MakeQueueDir(office, "queue", dir)
+	equal(t, "hash directory", err, nil)
+	base := dir + strconv.FormatUint(number, 10)
+	equal(t, "move", os.Rename(file, filepath.Join(office, "queue", base)), nil)
+	name := ctlfile.SpoolID(number, info.ModTime()) + "," + ctlfile.SpoolID(1, time.Unix(1, 0))
+	equal(t, "stage", os.WriteFile(filepath.Join(c.StagingDir(), name), []byte("control"), 0o600), nil)
+	left, err := c.Finish(func(string, string) (bool, error) { return true, nil })
+	if err != nil || len(left) > 0 {
+		t.Fatalf("%v, %v", left, err)
+	}
+	if _, err := os.Lstat(filepath.Join(office, "transport", base)); err != nil {
+		t.Error(err)
 	}
 }

@@ -136,16 +136,21 @@ func (c *Committer) makeDir(name string, n uint64) error {
 	return err
 }
 
-// move renames a file to its number in queue/ or transport/. It makes the hash directory if
-// somebody has removed it since, and overwrites nothing.
+// move renames a file to its number in queue/ or transport/.
 func (c *Committer) move(from, name string, n uint64) error {
-	to := c.place(name, n)
+	return c.moveTo(from, name, ctlfile.HashDir(n, c.Levels), n)
+}
+
+// moveTo renames a file to its number in a hash directory of queue/ or transport/. It makes the
+// directory if somebody has removed it since, and overwrites nothing.
+func (c *Committer) moveTo(from, name, prefix string, n uint64) error {
+	to := filepath.Join(c.office, name, prefix, strconv.FormatUint(n, 10))
 	err := postoffice.Publish(from, to)
-	if errors.Is(err, fs.ErrNotExist) && c.Levels > 0 {
+	if errors.Is(err, fs.ErrNotExist) && prefix != "" {
 		if _, e := postoffice.Lstat(from); e != nil {
 			return err
 		}
-		if _, e := postoffice.MakeQueueDir(c.office, name, ctlfile.HashDir(n, c.Levels)); e != nil {
+		if _, e := postoffice.MakeQueueDir(c.office, name, prefix); e != nil {
 			return e
 		}
 		if e := c.SyncAll(); e != nil {

@@ -31,6 +31,11 @@ const (
 	// batchTime bounds how long submissions are taken for a batch: to move a bad one aside may
 	// take tens of milliseconds.
 	batchTime = time.Second / 2
+	// unreadableCost is as how many recipients a submission counts that cannot be read: it is moved and
+	// the directories are synced.
+	unreadableCost = 1000
+	// headerCost is how many bytes of a header count as a recipient.
+	headerCost = 2000
 	// otherFiles is how many files the router has open besides those of a batch.
 	otherFiles = 50
 )
@@ -89,32 +94,40 @@ func (r *Service) take() (jobs []*job) {
 			delete(r.failed, name)
 		} else if err != nil {
 			r.fail(name, err)
+			if errors.As(err, new(Unreadable)) && j != nil {
+				r.spend(j.UID, unreadableCost)
+			}
 		} else {
 			jobs = append(jobs, j)
-			size += blockBytes + len(j.Routed.Contents.Blocks[0].Header) + 200*j.Recipients
+			header := len(j.Routed.Contents.Blocks[0].Header)
+			size += blockBytes + header + 200*j.Recipients
 			recipients += j.Recipients
-			// Another user's file may have taken the name.
-			uid, limit := process.UserOf(j.UID), r.machine.MaxUserRecipients
-			if !r.machine.Trusted[uid] && !r.waiting.spend(uid, j.Recipients, limit, time.Now()) {
-				r.log.Warn().Int("uid", uid).Int("limit", limit).Msg("this user has sent to too many recipients in a minute; the rest waits until it is over")
-			}
+			r.spend(j.UID, j.Recipients+header/headerCost)
 		}
 	}
 	return jobs
 }
 
+// spend counts recipients of the owner of a file: another user's file may have taken the name.
+func (r *Service) spend(owner, recipients int) {
+	uid, limit := process.UserOf(owner), r.machine.MaxUserRecipients
+	if !r.waiting.spend(uid, recipients, limit, time.Now()) {
+		r.log.Warn().Int("uid", uid).Int("limit", limit).
+			Msg("this user has sent to too many recipients in a minute, or as much work; the rest waits until it is over")
+	}
+}
+
 // open opens and routes a submission. The error is fs.ErrNotExist if the file does not exist
-// any more, or is no submission.
+// any more, or is no submission. After any error the file is closed; the job has its owner, or is nil.
 func (r *Service) open(name string) (*job, error) {
 	j, err := r.queue.open(name)
 	if err != nil {
-		return nil, err
+		return j, err
 	}
 	if j.Routed, err = r.machine.Route(&j.Submission, r.loader.Table()); err != nil {
 		_ = j.File.Close()
-		return nil, err
 	}
-	return j, nil
+	return j, err
 }
 
 // fail handles a submission that was not queued: one that cannot be read is

@@ -191,7 +191,7 @@ func TestSubmissionOfAUserToTooManyIsAnswered(t *testing.T) {
 	const three = "todsn NOTIFY=NEVER\nto <x@b.example>\nto <y@b.example>\nto <z@b.example>\nenv-end\n\nbody\n"
 	queued := func() string {
 		t.Helper()
-		r.waiting = newWaiting() // of another minute
+		r.waiting = newWaiting(nil) // of another minute
 		r.drain()
 		text := ""
 		for _, path := range o.files("transport") {

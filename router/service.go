@@ -133,7 +133,7 @@ func New(o Options) (*Service, error) {
 			Trusted: map[int]bool{0: true, os.Geteuid(): true},
 		},
 		queue: q, loader: loader, log: o.Log, notify: env.Value("SCHEDULERNOTIFY"),
-		waiting: newWaiting(), failed: map[string]bool{},
+		failed:   map[string]bool{},
 		failures: logs.Throttle{Number: 5, Period: time.Second},
 		full:     logs.Throttle{Period: time.Minute},
 		strays:   logs.Throttle{Period: 10 * time.Minute},
@@ -151,6 +151,7 @@ func New(o Options) (*Service, error) {
 		}
 		r.machine.Trusted[uid] = true
 	}
+	r.waiting = newWaiting(r.machine.Trusted)
 	if flags, set := env.Lookup("SYSLOGFLG"); !set || strings.ContainsAny(flags, "rR") {
 		r.syslog = logs.OpenSyslog(logs.SyslogOptions{Tag: "router"})
 	}

@@ -78,13 +78,17 @@ func (q *submissions) open(name string) (*job, error) {
 	} else if err == nil && info.Sys().(*syscall.Stat_t).Nlink != 1 {
 		err = Unreadablef("the file has %d names", info.Sys().(*syscall.Stat_t).Nlink)
 	}
-	if err != nil {
+	if info == nil {
 		_ = file.Close()
 		return nil, err
 	}
-	return &job{Item: queue.Item{Message: path, File: file}, Submission: Submission{
+	j := &job{Item: queue.Item{Message: path, File: file}, Submission: Submission{
 		Name: name, Message: file, Size: info.Size(), ModifiedAt: info.ModTime(), Number: inodeOf(info), UID: ownerOf(info),
-	}}, nil
+	}}
+	if err != nil {
+		_ = file.Close()
+	}
+	return j, err
 }
 
 // commit puts jobs into the queue together. Each job's Err says what became of it.

@@ -26,7 +26,8 @@ const (
 	refuseAt = 20
 	// countPause is the shortest time between two counts; it is longer after a count
 	// that took long.
-	countPause = time.Second
+	countPause    = time.Second
+	maxCountPause = 10 * time.Second
 	// diskPause is how long the result of a check of the free space is used.
 	diskPause = time.Second
 	// minInodes is how many inodes stay free.
@@ -60,7 +61,7 @@ func (f *flow) watch(done <-chan struct{}) {
 		select {
 		case <-done:
 			return
-		case <-time.After(max(countPause, 20*time.Since(began))):
+		case <-time.After(min(max(countPause, 20*time.Since(began)), maxCountPause)):
 		}
 	}
 }
@@ -73,21 +74,15 @@ func (f *flow) timesFull() int64 {
 	return f.files.Load() / int64(f.limit)
 }
 
-// countSubmissions counts the files in router/ that the router takes. Those of users other
-// than root and this process's user count up to half the limit together: in the router they have turns
-// of their own, and do not delay the mail of this server.
+// countSubmissions counts the files in router/ that the router takes, of root and this process's user.
+// Those of other users have turns of their own in the router, and do not delay the mail of this server.
 func countSubmissions(office string, limit int) int {
-	files, others, own := 0, 0, uint32(os.Geteuid())
+	files, own := 0, uint32(os.Geteuid())
 	// What cannot be read is not counted.
 	_ = postoffice.EachSubmission(office, func(_ string, info os.FileInfo) bool {
-		uid := info.Sys().(*syscall.Stat_t).Uid
-		if uid != 0 && uid != own {
-			if others >= (limit+1)/2 {
-				return true
-			}
-			others++
+		if uid := info.Sys().(*syscall.Stat_t).Uid; uid == 0 || uid == own {
+			files++
 		}
-		files++
 		return files < refuseAt*limit
 	})
 	return files

@@ -243,6 +243,9 @@ func (s *session) finish(err error) error {
 		err = s.server.queue.checkHeader(t.file, t.envelope)
 	}
 	if err == nil {
+		err = s.stillValid()
+	}
+	if err == nil {
 		file := t.file
 		t.file = nil // commit takes it
 		began := time.Now()

@@ -186,7 +186,7 @@ func (s *session) withinRate() bool {
 	case s.client.trusted:
 		rates, limit = &s.server.networkRates, s.o.NetworkRate
 		if !s.client.local {
-			source = s.client.addr.String()
+			source = s.client.key.String()
 		}
 	}
 	return rates.take(source, limit, time.Now())

@@ -174,9 +174,9 @@ const inMessage = " in message "
 func (mv *mover) finish() error {
 	left, err := mv.copies.Finish(mv.isClaimed)
 	if len(left) > 0 {
-		mv.s.warn(fmt.Sprintf("a crash has left %d copies for which there is no room now", len(left)))
+		mv.s.warn(fmt.Sprintf("a crash has left copies for which there is no room, or whose messages are out of sight; they are tried again: %v", left))
 		mv.tryAgain(func() bool {
-			left = slices.DeleteFunc(left, func(name string) bool { return mv.copies.FinishClaimed(name) == nil })
+			left = slices.DeleteFunc(left, func(l queue.Left) bool { return mv.copies.FinishLeft(l) == nil })
 			return len(left) == 0
 		})
 	}
@@ -195,7 +195,7 @@ func (mv *mover) isClaimed(copied, source string) (bool, error) {
 		p, _ := placeOf(place)
 		n, err := mv.s.places.find(p, identity{number: number, spoolID: source})
 		if err != nil {
-			return false, err
+			return false, fmt.Errorf("looking for the message of copy %s: %w", copied, err)
 		} else if n.ID == 0 {
 			continue
 		}
@@ -209,7 +209,7 @@ func (mv *mover) isClaimed(copied, source string) (bool, error) {
 			return true, nil
 		}
 		if err != nil {
-			return false, err
+			return false, fmt.Errorf("%stransport/%s, of which %s is a copy: %w", p.dir(), n.Path, copied, err)
 		}
 		return slices.ContainsFunc(d.file.Diagnostics, func(line ctlfile.Diagnostic) bool {
 			return strings.HasSuffix(line.Text, inMessage+copied)

@@ -78,10 +78,10 @@ func (s *Store) ready() error {
 	}
 	taken, messages, err := openTaken(filepath.Join(s.committer.StagingDir(), takenName))
 	if err == nil {
-		var left []string
+		var left []queue.Left
 		left, err = s.committer.Finish(func(spoolID, _ string) (bool, error) { return messages[spoolID], nil })
 		if len(left) > 0 {
-			err = errors.Join(err, fmt.Errorf("no room for %d copies", len(left)))
+			err = errors.Join(err, fmt.Errorf("no room for these copies, or their messages are out of sight: %v", left))
 		}
 	}
 	if err == nil {
