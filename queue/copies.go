@@ -158,16 +158,15 @@ func (c *Committer) FinishLeft(l Left) error {
 }
 
 // findCopy returns the hash directory of the message file of a copy in queue/ or hold/queue, and
-// whether it has a control file. The router's staged control files and, for a copy that is to be
-// removed, the time in the spoolid tell it from a new message that has the same inode. The sender may
-// have changed the time of one that counts.
+// whether it has a control file. The router's staged control files and the time in the spoolid tell it
+// from a new message that has the same inode.
 func (c *Committer) findCopy(place string, l Left) (dir string, found, published bool, err error) {
 	transport, base := filepath.Join(c.office, "transport"), strconv.FormatUint(l.number, 10)
 	if postoffice.Exists(postoffice.WorkingDir, filepath.Join(transport, RouterStaging, base)) {
 		return "", false, false, nil
 	}
 	dir, info, err := c.findMessage(place+"queue", l.number)
-	if info == nil || !l.counts && ctlfile.SpoolID(l.number, info.ModTime()) != l.spoolID {
+	if info == nil || ctlfile.SpoolID(l.number, info.ModTime()) != l.spoolID {
 		return "", false, false, err
 	}
 	control := filepath.Join(c.office, place+"transport", dir)
