@@ -74,13 +74,12 @@ func (c *Committer) syncCopies(items []*Item) {
 	})
 }
 
-// undo removes a copy that has not got its name.
+// undo removes a copy that has not got its name. Its message goes last: a control file that stays
+// would count once its source is delivered, and a message without one is moved to corrupt/queue.
 func (c *Committer) undo(i *Item) {
-	if i.Moved && postoffice.RemovePath(c.place(i.dir("queue"), i.number)) != nil {
-		return // the next start removes both
+	if postoffice.RemovePath(i.staged) == nil && (!i.Moved || postoffice.RemovePath(c.place(i.dir("queue"), i.number)) == nil) {
+		i.Moved = false
 	}
-	i.Moved = false
-	_ = postoffice.RemovePath(i.staged)
 }
 
 // Finish ends what a crash, or an error of a Claim, has interrupted: the control file of a

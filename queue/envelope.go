@@ -38,6 +38,7 @@ const (
 	maxEnvelopeLine = 16 << 10 // bytes
 	maxEnvelope     = 64 << 20 // bytes
 	maxRecipients   = 250000
+	maxOtherLines   = 1000 // besides two for each recipient
 )
 
 // Envelope is the envelope of a submission.
@@ -120,6 +121,9 @@ func (p *envelopeReader) next() (line string, end bool, err error) {
 	}
 	if raw[len(raw)-1] != '\n' {
 		return "", false, p.fail("the line has no end")
+	}
+	if p.line > 2*len(p.envelope.To)+maxOtherLines {
+		return "", false, p.fail("there are more than %d lines besides those of recipients", maxOtherLines)
 	}
 	_, _ = p.in.Discard(len(raw))
 	if p.envelope.Size += int64(len(raw)); p.envelope.Size > maxEnvelope {

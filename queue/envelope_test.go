@@ -104,6 +104,14 @@ func TestEnvelopeIsBounded(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "250001: more than 250000 recipients") {
 		t.Errorf("%v", err)
 	}
+	for lines, want := range map[string]string{
+		strings.Repeat("user a\n", maxOtherLines) + "to a@b\n": "1001: there are more than 1000 lines",
+		strings.Repeat("todsn NOTIFY=NEVER\nto a@b\n", 20000):  "",
+	} {
+		if _, _, err := ReadEnvelope(strings.NewReader(lines + "env-end\n\n")); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%.20q…: %v", lines, err)
+		}
+	}
 }
 
 func FuzzEnvelope(f *testing.F) {

@@ -34,8 +34,8 @@ const (
 	// unreadableCost is as how many recipients a submission counts that cannot be read: it is moved and
 	// the directories are synced.
 	unreadableCost = 1000
-	// headerCost is how many bytes of a header count as a recipient.
-	headerCost = 2000
+	// bytesPerRecipient is how many bytes of envelope and header count as a recipient.
+	bytesPerRecipient = 2000
 	// otherFiles is how many files the router has open besides those of a batch.
 	otherFiles = 50
 )
@@ -99,10 +99,9 @@ func (r *Service) take() (jobs []*job) {
 			}
 		} else {
 			jobs = append(jobs, j)
-			header := len(j.Routed.Contents.Blocks[0].Header)
-			size += blockBytes + header + 200*j.Recipients
+			size += blockBytes + len(j.Routed.Contents.Blocks[0].Header) + 200*j.Recipients
 			recipients += j.Recipients
-			r.spend(j.UID, j.Recipients+header/headerCost)
+			r.spend(j.UID, j.Cost)
 		}
 	}
 	return jobs

@@ -69,7 +69,10 @@ type Routed struct {
 	Sender     string            // "" for the null sender
 	From       string            // rcvdfrom
 	Recipients int
-	Refused    string // the form of the notice, if it cannot be delivered to anybody
+	// Cost is as how many recipients it counts for its owner: those of the envelope and of lists, and its
+	// envelope and header.
+	Cost    int
+	Refused string // the form of the notice, if it cannot be delivered to anybody
 }
 
 // Route reads a submission and routes its recipients.
@@ -121,6 +124,7 @@ func (m *Machine) Route(in *Submission, t *table.Table) (*Routed, error) {
 	if r.Recipients = len(targets); refused != "" {
 		r.Recipients = len(e.To)
 	}
+	r.Cost = max(r.Recipients, len(e.To)) + int(e.Size+body)/bytesPerRecipient
 	fields, r.MessageID = m.header(in, e, fields, from, r.ID)
 	if m.Trusted[in.UID] {
 		r.From = e.RcvdFrom

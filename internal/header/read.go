@@ -11,12 +11,13 @@ import (
 	"strings"
 )
 
-// Limits of the headers that Read accepts. Each field costs time and memory, even one of two
+// Limits of the headers that Read accepts. Each field and each line costs time and memory, even one of two
 // bytes. There is room for 300 and for twenty more from each of MaxHops hosts, so that a message in
 // a loop ends as one.
 const (
 	MaxSize   = 1 << 20 // bytes
 	MaxFields = 5000
+	MaxLines  = 20000
 )
 
 // MaxHops is the number of Received fields above which a message counts as looping. RFC 5321
@@ -24,7 +25,7 @@ const (
 const MaxHops = 100
 
 // ErrUnfit marks the errors of Read for a header that cannot be delivered: it is too long, or
-// has too many fields or a NUL. Other errors come from reading.
+// has too many fields or lines or a NUL. Other errors come from reading.
 var ErrUnfit = errors.New("the header cannot be delivered")
 
 // Read reads a message up to the end of its header, as the router does: up to
@@ -35,7 +36,7 @@ func Read(message io.Reader) (fields string, body int64, complete io.Reader, err
 	in := bufio.NewReader(message)
 	var seen bytes.Buffer
 	var lines strings.Builder
-	number := 0 // of fields
+	number, count := 0, 0 // of fields and lines
 	for {
 		start := seen.Len()
 		if err := readLine(in, &seen); err != nil {
@@ -52,7 +53,7 @@ func Read(message io.Reader) (fields string, body int64, complete io.Reader, err
 			body = int64(start)
 			break
 		}
-		if !folded {
+		if count++; !folded {
 			number++
 		}
 		if seen.Len() > MaxSize {
@@ -60,6 +61,9 @@ func Read(message io.Reader) (fields string, body int64, complete io.Reader, err
 		}
 		if number > MaxFields {
 			return "", 0, nil, fmt.Errorf("%w: it has more than %d fields", ErrUnfit, MaxFields)
+		}
+		if count > MaxLines {
+			return "", 0, nil, fmt.Errorf("%w: it has more than %d lines", ErrUnfit, MaxLines)
 		}
 		if i := bytes.IndexByte(line, 0); i >= 0 {
 			return "", 0, nil, fmt.Errorf("%w: it has a NUL at byte %d", ErrUnfit, start+i)

@@ -52,6 +52,7 @@ func TestReadIsBounded(t *testing.T) {
 		"X: " + strings.Repeat("x", MaxSize+5000),
 		"X: y\n " + strings.Repeat("x", MaxSize+5000),
 		strings.Repeat("a:\n", MaxFields+1),
+		"a:\n" + strings.Repeat(" b\n", MaxLines),
 	} {
 		if header, _, _, err := Read(strings.NewReader(message)); !errors.Is(err, ErrUnfit) {
 			t.Errorf("read %d bytes of header, %v", len(header), err)

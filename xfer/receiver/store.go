@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
@@ -46,6 +47,7 @@ type Store struct {
 	committer *queue.Committer
 	notify    string // the scheduler's socket; "": none
 	taken     *taken // nil: it is to be read, and what was interrupted is to be finished
+	left      []queue.Left
 }
 
 // OpenStore puts into the queue what a crash has left of the mail that was taken. Levels are
@@ -68,21 +70,19 @@ func OpenStore(office string, levels int, notify string, check func() error) (*S
 // Close closes the files. No message may be being taken.
 func (s *Store) Close() { s.committer.Close() }
 
-// ready reads the taken recipients, if that is to be done, and finishes what was interrupted.
+// ready reads the taken recipients, if that is to be done, and finishes what was interrupted. What cannot
+// be finished now, for want of room or because a message is out of sight, is tried again each time.
 func (s *Store) ready() error {
 	if err := s.committer.MakeStaging(); err != nil {
 		return err
 	}
 	if s.taken != nil && !s.taken.old() {
+		s.left = slices.DeleteFunc(s.left, func(l queue.Left) bool { return s.committer.FinishLeft(l) == nil })
 		return nil
 	}
 	taken, messages, err := openTaken(filepath.Join(s.committer.StagingDir(), takenName))
 	if err == nil {
-		var left []queue.Left
-		left, err = s.committer.Finish(func(spoolID, _ string) (bool, error) { return messages[spoolID], nil })
-		if len(left) > 0 {
-			err = errors.Join(err, fmt.Errorf("no room for these copies, or their messages are out of sight: %v", left))
-		}
+		s.left, err = s.committer.Finish(func(spoolID, _ string) (bool, error) { return messages[spoolID], nil })
 	}
 	if err == nil {
 		s.taken = taken
