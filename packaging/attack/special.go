@@ -302,6 +302,9 @@ func (s *site) routeBeside(role string) error {
 		}
 	}
 	fmt.Printf("      other mail took %v at most\n", slowest.Round(time.Millisecond))
+	if slowest > honestTime {
+		err = errors.Join(err, errors.New("that is too long"))
+	}
 	err = errors.Join(err, router.stop())
 	return errors.Join(err, exec.Command("find", filepath.Join(s.dir, "po/router"), "-type", "f", "-user", s.a.name, "-delete").Run())
 }
