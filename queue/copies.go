@@ -86,8 +86,8 @@ func (c *Committer) undo(i *Item) {
 // copy is staged, and the message file may be in its place already. claimed reports whether
 // the copy with a spoolid counts; source is that of its Item. A copy that counts gets its
 // name; the others are removed. No copy may be being committed meanwhile. left are those that
-// cannot be finished now, for FinishLeft: there is no room, or the message of one that counts is out of sight,
-// perhaps with a directory.
+// cannot be finished now, for FinishLeft: there is no room, or the message of one that counts is not
+// to be found, perhaps because its directory is away.
 func (c *Committer) Finish(claimed func(spoolID, source string) (bool, error)) (left []Left, err error) {
 	names, err := postoffice.ReadNames(c.StagingDir())
 	if errors.Is(err, fs.ErrNotExist) {

@@ -54,8 +54,8 @@ type Machine struct {
 	MaxHops    int
 	MaxSize    int64 // bytes of a message; 0: no limit
 	MaxTargets int   // recipients of a message with the members of aliases
-	// MaxUserRecipients is how many a submission of a user who is not trusted may have in its envelope,
-	// and all of such a user about how many in a minute.
+	// MaxUserRecipients is how many recipients the envelope of a user who is not trusted may have.
+	// When the submissions of such a user had more in a minute, the others wait until it is over.
 	MaxUserRecipients int
 	Trusted           map[int]bool // users who may name any sender
 	Login             func(uid int) string
@@ -69,7 +69,7 @@ type Routed struct {
 	Sender     string            // "" for the null sender
 	From       string            // rcvdfrom
 	Recipients int
-	// Cost is as how many recipients it counts for its owner: those of the envelope and of lists, and its
+	// Cost is what counts against the owner's MaxUserRecipients a minute: the recipients, and the bytes of
 	// envelope and header.
 	Cost    int
 	Refused string // the form of the notice, if it cannot be delivered to anybody

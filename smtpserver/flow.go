@@ -25,7 +25,7 @@ const (
 	// refuseAt is the multiple of a limit at which messages are refused.
 	refuseAt = 20
 	// countPause is the shortest time between two counts; it is longer after a count
-	// that took long.
+	// that took long, up to maxCountPause.
 	countPause    = time.Second
 	maxCountPause = 10 * time.Second
 	// diskPause is how long the result of a check of the free space is used.

@@ -148,6 +148,10 @@ func TestLoginEndsWithItsPassword(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	begun := s.submission()
+	begun.say(plain("user0", "secret"), "235 ")
+	begun.say("MAIL FROM:<a@ours.example>", "250 ")
+	begun.say("RCPT TO:<b@ours.example>", "250 ")
 	lines := strings.SplitAfter(string(text), "\n")
 	other := strings.TrimSuffix(lines[2], "\n") + ":ann@ours.example\n"
 	// user0 is gone, user1 has another hash of the same password, and user2 has senders.
@@ -156,6 +160,8 @@ func TestLoginEndsWithItsPassword(t *testing.T) {
 	}
 	sessions[0].say("MAIL FROM:<a@ours.example>", "421 4.7.0")
 	sessions[1].say("MAIL FROM:<a@ours.example>", "421 4.7.0")
+	begun.say("DATA", "354 ")
+	begun.say("Subject: x\r\n\r\nbody\r\n.", "421 4.7.0")
 	sessions[2].say("MAIL FROM:<a@ours.example>", "553 5.7.1")
 	sessions[2].say("MAIL FROM:<ann@ours.example>", "250 ")
 	sessions[2].say("RSET", "250 ")

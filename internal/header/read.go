@@ -36,7 +36,7 @@ func Read(message io.Reader) (fields string, body int64, complete io.Reader, err
 	in := bufio.NewReader(message)
 	var seen bytes.Buffer
 	var lines strings.Builder
-	number, count := 0, 0 // of fields and lines
+	fieldCount, lineCount := 0, 0
 	for {
 		start := seen.Len()
 		if err := readLine(in, &seen); err != nil {
@@ -53,16 +53,16 @@ func Read(message io.Reader) (fields string, body int64, complete io.Reader, err
 			body = int64(start)
 			break
 		}
-		if count++; !folded {
-			number++
+		if lineCount++; !folded {
+			fieldCount++
 		}
 		if seen.Len() > MaxSize {
 			return "", 0, nil, fmt.Errorf("%w: it is longer than %d bytes", ErrUnfit, MaxSize)
 		}
-		if number > MaxFields {
+		if fieldCount > MaxFields {
 			return "", 0, nil, fmt.Errorf("%w: it has more than %d fields", ErrUnfit, MaxFields)
 		}
-		if count > MaxLines {
+		if lineCount > MaxLines {
 			return "", 0, nil, fmt.Errorf("%w: it has more than %d lines", ErrUnfit, MaxLines)
 		}
 		if i := bytes.IndexByte(line, 0); i >= 0 {

@@ -45,9 +45,9 @@ type arrival struct {
 type Store struct {
 	office    string
 	committer *queue.Committer
-	notify    string // the scheduler's socket; "": none
-	taken     *taken // nil: it is to be read, and what was interrupted is to be finished
-	left      []queue.Left
+	notify    string       // the scheduler's socket; "": none
+	taken     *taken       // nil: it is to be read, and what was interrupted is to be finished
+	left      []queue.Left // what Finish could not finish
 }
 
 // OpenStore puts into the queue what a crash has left of the mail that was taken. Levels are
