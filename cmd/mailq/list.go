@@ -33,13 +33,13 @@ func (f threadFilter) selection() *mailq.Selection {
 // ZMailer's list, which is that of -c and -h, or of all mail. If nothing is selected otherwise, the
 // error is errSilent.
 func (p *program) list(where *mailq.Selection) error {
-	threads, err := p.threads()
-	if err != nil {
-		return err
-	}
 	mayBeEmpty, all := where == nil, where == nil && p.thread == (threadFilter{}) && p.owner == nil && !p.json
 	if where == nil {
 		where = p.thread.selection()
+	}
+	threads, err := p.threads(where.Threads)
+	if err != nil {
+		return err
 	}
 	var notes []string
 	if all {
@@ -108,10 +108,24 @@ type counted struct {
 	threads    map[mailq.Name]bool
 }
 
-// threads returns all threads, for the headings of the list; none for --json.
-func (p *program) threads() (map[mailq.Name]*mailq.Thread, error) {
+// threads returns the threads with these names, or all if there are none, for the headings of the
+// list; none for --json.
+func (p *program) threads(names []mailq.Name) (map[mailq.Name]*mailq.Thread, error) {
 	threads := make(map[mailq.Name]*mailq.Thread)
 	if p.json {
+		return threads, nil
+	}
+	for _, name := range names {
+		for x, err := range client.Objects[mailq.Explanation](p.asker.client.Show("JSON " + mailq.Explain(name))) {
+			if err != nil {
+				return nil, err
+			}
+			if x.Thread != nil {
+				threads[x.Thread.Name] = x.Thread
+			}
+		}
+	}
+	if len(names) > 0 {
 		return threads, nil
 	}
 	for t, err := range p.asker.client.Threads() {

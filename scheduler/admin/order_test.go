@@ -346,7 +346,7 @@ func replaceBefore(t *testing.T, command string, at int) (asked bool) {
 		h.server = New(Options{Port: port, Files: memoryFiles{h.Spool, &h.records}, Log: h.Options.Log})
 		did, err := h.act(strings.Replace(command, "old", old, 1))
 		synctest.Wait()
-		if looks := strings.HasPrefix(command, "REROUTE") && at == 2; !asked || looks {
+		if looks := strings.Contains(command, "WHERE") && at == 2; !asked || looks {
 			return // it has not looked the message up yet
 		}
 		if err != nil || did.Recipients != 0 {

@@ -191,8 +191,13 @@ func (r *reader) walksOf(ctx context.Context, where *mailq.Selection) (begins []
 			}
 		})
 		return begins, err
-	case isName(where.Channel) && isName(where.Host):
-		return []walkFunc{walkThread(lower(mailq.Name{Channel: where.Channel, Host: where.Host}))}, nil
+	case isName(where.Host):
+		err = r.port.Ask(ctx, func(l *daemon.Loop) {
+			for _, c := range l.Core().Channels() {
+				begins = append(begins, walkThread(lower(mailq.Name{Channel: c.Name, Host: where.Host})))
+			}
+		})
+		return begins, err
 	}
 	if where.NeedsFile() {
 		return []walkFunc{walkMessages}, nil // so that each file is read once

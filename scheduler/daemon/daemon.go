@@ -187,7 +187,7 @@ type Daemon struct {
 	madeAt  time.Time // of New
 
 	questions chan question
-	asked     bool // the last turn dealt with a question
+	owed      time.Duration // what the last question has taken and other turns have not taken since
 	agentSaid chan agentEvents
 	started   chan agentStart
 	backlog   chan []spool.Result // holds the results that the last turn left

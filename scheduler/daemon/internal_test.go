@@ -35,7 +35,7 @@ const (
 func TestSlowRemovalHoldsAgentsBack(t *testing.T) {
 	d := New(Options{Config: new(rule.Config), Rand: rand.New(rand.NewPCG(1, 2)), Spool: silentSpool{}})
 	d.agentSaid <- agentEvents{}
-	d.asked = true
+	d.owed = 1
 	if d.asking() != nil {
 		t.Error("a second question comes before what an agent says")
 	}

@@ -77,7 +77,11 @@ func (d *Daemon) turn() {
 		q.run(l)
 		close(q.answered)
 	}
-	d.asked = asked
+	if took := time.Since(d.readAt); asked {
+		d.owed = took
+	} else {
+		d.owed -= took
+	}
 }
 
 // clockStep is how far a clock must have moved against another one to be noticed.
@@ -128,11 +132,11 @@ func (d *Daemon) results() <-chan []spool.Result {
 	return d.options.Spool.Results()
 }
 
-// asking returns the channel of questions. It is nil in the turn after a
-// question while results or agents' lines can be handled, so that questions, however
-// many, do not delay mail.
+// asking returns the channel of questions. After a question it is nil until other turns have taken
+// as long as that, while results or agents' lines can be handled: questions, however many, take
+// half of the loop's time at most.
 func (d *Daemon) asking() <-chan question {
-	if d.asked && len(d.heard())+len(d.results()) > 0 {
+	if d.owed > 0 && len(d.heard())+len(d.results()) > 0 {
 		return nil
 	}
 	return d.questions
