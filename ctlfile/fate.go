@@ -2,7 +2,13 @@ package ctlfile
 
 // Fates: what became of recipients whose tag alone does not say it.
 
-import "strings"
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // Fate says why a recipient is tagged Delivered although it was not delivered. It stands in
 // brackets after the action of a d line that is tagged as reported:
@@ -37,6 +43,61 @@ func (d *Diagnostic) fate() Fate {
 		}
 	}
 	return ""
+}
+
+// SentText is the text of the d lines of recipients that are Rerouted: to a thread (channel/host),
+// that many together, in the message with a spoolid.
+//
+//	sent to smtp/b.example with 3 more in message S258367XMVQKNOA
+//
+// These lines mean something together only: a copy of the message counts with all its recipients
+// or not at all.
+func SentText(thread string, recipients int, spoolid string) string {
+	if recipients > 1 {
+		thread += fmt.Sprintf(" with %d more", recipients-1)
+	}
+	return "sent to " + thread + inMessage + spoolid
+}
+
+const inMessage = " in message "
+
+// IsIn reports whether a d line says that its recipient was sent elsewhere in the message with a
+// spoolid.
+func (d *Diagnostic) IsIn(spoolid string) bool { return strings.HasSuffix(d.Text, inMessage+spoolid) }
+
+// sentTogether returns how many recipients were sent together according to the text of a Rerouted one.
+func sentTogether(text string) int {
+	at := strings.LastIndex(text, inMessage)
+	if at < 0 || strings.ContainsAny(text[at+len(inMessage):], " :") {
+		return math.MaxInt // the line was cut short, and ended with blanks or another d line
+	}
+	before, isMore := strings.CutSuffix(text[:at], " more")
+	more, err := strconv.Atoi(before[strings.LastIndexByte(before, ' ')+1:])
+	if !isMore || err != nil {
+		return 1
+	}
+	return 1 + more
+}
+
+// dropIncomplete drops the d lines of recipients that were to be sent elsewhere together if not all of
+// the lines are there: an error or a crash has cut them short, and then the copy does not count.
+func (f *File) dropIncomplete() {
+	suffix := "\x01" + Rerouted.Action()
+	var lines map[string]int
+	for i := range f.Diagnostics {
+		if d := &f.Diagnostics[i]; strings.HasSuffix(d.Notary, suffix) {
+			if lines == nil {
+				lines = make(map[string]int)
+			}
+			lines[d.Text]++
+		}
+	}
+	if lines == nil {
+		return
+	}
+	f.Diagnostics = slices.DeleteFunc(f.Diagnostics, func(d Diagnostic) bool {
+		return strings.HasSuffix(d.Notary, suffix) && lines[d.Text] < sentTogether(d.Text)
+	})
 }
 
 // Outcome returns what the file says became of recipient i: "failed", "expired",

@@ -56,6 +56,7 @@ func parse(data []byte) (*File, *ParseError) {
 	if err := p.finish(); err != nil {
 		return nil, err
 	}
+	p.file.dropIncomplete()
 	return p.file, nil
 }
 

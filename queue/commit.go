@@ -87,6 +87,9 @@ type Committer struct {
 	// sets is undone. With an error of its own, it is not known which are claimed: all of them
 	// stay as they are until Finish is called. nil: a copy is claimed by its name.
 	Claim func(items []*Item) error
+	// NotUndone is called with copies that do not count and cannot be removed, for FinishLeft. nil: the
+	// next Finish removes them.
+	NotUndone func(Left)
 	// SyncAll makes everything in transport/ and queue/ durable. Tests replace it.
 	SyncAll func() error
 
@@ -120,17 +123,14 @@ func (c *Committer) Commit(items []*Item) {
 		err = c.Check()
 	}
 	each(items, func(i *Item) error {
-		if err == nil {
-			if err := c.moveMessage(i); err == nil || i.Moved {
-				return err
-			} else if e := postoffice.RemovePath(i.staged); e != nil {
-				return errors.Join(err, e)
-			} else {
-				return err
-			}
+		wrong := err
+		if wrong == nil {
+			wrong = c.moveMessage(i)
 		}
-		_ = postoffice.RemovePath(i.staged)
-		return err
+		if wrong != nil && !i.Moved {
+			c.undo(i)
+		}
+		return wrong
 	})
 	if err != nil {
 		return
@@ -240,8 +240,13 @@ func (c *Committer) moveMessage(i *Item) error {
 		return err
 	}
 	if now.Sys().(*syscall.Stat_t).Ino != i.number {
-		// Meanwhile its owner has put another file under that name.
-		return errors.Join(postoffice.ErrReplaced, postoffice.Publish(to, i.Message))
+		// Meanwhile its owner has put another file under that name, and perhaps a third one.
+		c.Step("return " + i.Contents.Name)
+		err := postoffice.Publish(to, i.Message)
+		if errors.Is(err, fs.ErrExist) {
+			err = postoffice.Publish(to, filepath.Join(filepath.Dir(i.Message), strconv.FormatUint(unusedNumber(), 10)))
+		}
+		return errors.Join(postoffice.ErrReplaced, err)
 	}
 	i.Moved = true
 	return nil

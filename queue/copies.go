@@ -77,8 +77,14 @@ func (c *Committer) syncCopies(items []*Item) {
 // undo removes a copy that has not got its name. Its message goes last: a control file that stays
 // would count once its source is delivered, and a message without one is moved to corrupt/queue.
 func (c *Committer) undo(i *Item) {
-	if postoffice.RemovePath(i.staged) == nil && (!i.Moved || postoffice.RemovePath(c.place(i.dir("queue"), i.number)) == nil) {
+	err := postoffice.RemovePath(i.staged)
+	if err == nil && i.Moved {
+		err = postoffice.RemovePath(c.place(i.dir("queue"), i.number))
+	}
+	if err == nil {
 		i.Moved = false
+	} else if c.NotUndone != nil {
+		c.NotUndone(Left{name: filepath.Base(i.staged), spoolID: i.SpoolID(), number: i.number})
 	}
 }
 
@@ -117,7 +123,7 @@ func (c *Committer) Finish(claimed func(spoolID, source string) (bool, error)) (
 	return left, err
 }
 
-// Left is a copy that a crash has left, of which it is known whether it counts.
+// Left is a copy that a crash or an error has left, of which it is known whether it counts.
 type Left struct {
 	name, spoolID string
 	number        uint64
@@ -153,7 +159,11 @@ func (c *Committer) FinishLeft(l Left) error {
 	if l.counts && !published {
 		return &fs.PathError{Op: "find the message of", Path: staged, Err: fs.ErrNotExist}
 	}
-	return postoffice.RemovePath(staged)
+	err := postoffice.RemovePath(staged)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return err
 }
 
 // findCopy returns the hash directory of the message file of a copy in queue/ or hold/queue, and

@@ -74,6 +74,43 @@ func TestCopyWithoutRoomOrMessageIsFinishedLater(t *testing.T) {
 	}
 }
 
+// A copy that does not count and cannot be removed is told to the caller, who tries again: left alone, it
+// would count when its source is gone.
+func TestCopyThatCannotBeRemovedIsTriedAgain(t *testing.T) {
+	const office = "/copies"
+	for _, at := range []string{"unlink transport/.scheduler", "unlink queue"} {
+		d := memdisk.New(office, os.Geteuid(), rand.New(rand.NewPCG(1, 1)))
+		unmount := postoffice.Mount(office, d)
+		for _, dir := range []string{"queue", "transport"} {
+			equal(t, dir, postoffice.MakeDir(postoffice.WorkingDir, office+"/"+dir, 0o755), nil)
+		}
+		c, err := OpenCopies(office, 0)
+		equal(t, "open", err, nil)
+		var left []Left
+		c.NotUndone = func(l Left) { left = append(left, l) }
+		c.Claim = func(items []*Item) error {
+			items[0].Err = errors.New("not claimed")
+			d.SetFaults(memdisk.Faults{Probability: 1, Error: unix.EIO, At: at})
+			return nil
+		}
+		file, err := postoffice.CreateTemp(office, "copy-")
+		equal(t, "create", err, nil)
+		_, err = file.Write([]byte(message))
+		equal(t, "write", errors.Join(err, file.Close()), nil)
+		c.Commit([]*Item{{Contents: contentsFor(message), Message: file.Name(), Source: "S1XMVQKNOA"}})
+		if len(left) != 1 || c.FinishLeft(left[0]) == nil {
+			t.Fatalf("%s: %v are left", at, left)
+		}
+		d.SetFaults(memdisk.Faults{})
+		equal(t, "finish", c.FinishLeft(left[0]), nil)
+		if files := d.Files("/"); len(files) > 0 {
+			t.Errorf("%s: %q", at, files)
+		}
+		c.Close()
+		unmount()
+	}
+}
+
 // A hash directory of transport/ that somebody has removed is made again.
 func TestCopyMakesItsHashDirectory(t *testing.T) {
 	office := newPostoffice(t)

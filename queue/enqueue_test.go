@@ -249,11 +249,14 @@ func TestEnqueueWantsAFile(t *testing.T) {
 	equal(t, "files", tree(t, dir), "router/link")
 }
 
-// A user can replace his file in public/ or router/ between two steps.
+// A user can replace his file in public/ or router/ between two steps. What he puts there must not
+// stay in queue/ either, because the number would be taken.
 func TestReplacedMessageFileIsLeftAlone(t *testing.T) {
+	another := func(path, _ string) error { return os.WriteFile(path, []byte("another"), 0o600) }
 	for what, replace := range map[string]func(path, target string) error{
-		"link": func(path, target string) error { return os.Symlink(target, path) },
-		"file": func(path, _ string) error { return os.WriteFile(path, []byte("another"), 0o600) },
+		"link":             func(path, target string) error { return os.Symlink(target, path) },
+		"file":             another,
+		"file and a third": another,
 	} {
 		dir := newPostoffice(t)
 		file, _ := inRouter(t, dir)
@@ -267,6 +270,9 @@ func TestReplacedMessageFileIsLeftAlone(t *testing.T) {
 				} {
 					equal(t, "error", err, nil)
 				}
+			}
+			if what == "file and a third" && strings.HasPrefix(step, "return") {
+				equal(t, "error", another(file, ""), nil)
 			}
 		}
 		i := Item{Contents: contentsFor(message), Message: file}

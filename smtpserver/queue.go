@@ -40,7 +40,7 @@ type inbox struct {
 	faults logs.Throttle              // one line about each directory that fails
 	down   atomic.Pointer[storeFault] // of the last message; nil: it was stored
 
-	headers sync.Mutex // held while a header is read, which takes some megabytes at most
+	headers sync.Mutex // held while the rest of a large header is read, which takes some megabytes at most
 }
 
 // storeFault is why a message could not be stored, and when.
@@ -131,13 +131,41 @@ func (q *inbox) checkHeader(m *incoming, offset int64) error {
 	if err := m.w.Flush(); err != nil {
 		return err
 	}
-	q.headers.Lock()
-	defer q.headers.Unlock()
-	text, _, _, err := header.Read(io.NewSectionReader(m.file, offset, m.size-offset))
+	r := headerReader{Reader: io.NewSectionReader(m.file, offset, m.size-offset), left: usualHeader, lock: &q.headers}
+	defer r.unlock()
+	text, _, _, err := header.Read(&r)
 	if err == nil && header.Split(text).Count("Received") > header.MaxHops {
 		return errHopCount
 	}
 	return err
+}
+
+// usualHeader is how long a header may be, in bytes, without waiting for other headers. Clients that
+// send long ones wait for each other only.
+const usualHeader = 64 << 10
+
+// headerReader takes a lock when more of a message than a usual header is read.
+type headerReader struct {
+	io.Reader
+	left   int // to be read without the lock
+	lock   *sync.Mutex
+	locked bool
+}
+
+func (r *headerReader) Read(b []byte) (int, error) {
+	if r.left <= 0 && !r.locked {
+		r.lock.Lock()
+		r.locked = true
+	}
+	n, err := r.Reader.Read(b)
+	r.left -= n
+	return n, err
+}
+
+func (r *headerReader) unlock() {
+	if r.locked {
+		r.lock.Unlock()
+	}
 }
 
 // discard removes a message that is not committed.

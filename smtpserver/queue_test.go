@@ -4,8 +4,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"zsched/internal/postoffice"
 )
@@ -53,6 +55,35 @@ func TestMessagesThatWaitTogetherShareOneSync(t *testing.T) {
 	}
 	if got := len(s.messages()); got != more+1 {
 		t.Errorf("%d messages", got)
+	}
+}
+
+// Large headers wait for each other, and usual ones wait for none, however long the body is.
+func TestUsualHeaderWaitsForNoLargeOne(t *testing.T) {
+	s := start(t, nil)
+	check := func(lines int) error {
+		m, err := s.queue.create()
+		if err == nil {
+			defer m.discard()
+			_, err = m.w.WriteString(strings.Repeat("X: "+strings.Repeat("x", 500)+"\n", lines) + "\n" + strings.Repeat("body\n", 100_000))
+		}
+		return errors.Join(err, s.queue.checkHeader(m, 0))
+	}
+	s.queue.headers.Lock()
+	if err := check(100); err != nil {
+		t.Error(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- check(200) }()
+	select {
+	case <-done:
+		t.Error("a large header is read beside another one")
+		s.queue.headers.Unlock()
+	case <-time.After(100 * time.Millisecond):
+		s.queue.headers.Unlock()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -165,10 +164,6 @@ func (d *controlFile) linesWithoutNotice(marks []ctlfile.Mark) (lines []ctlfile.
 	return lines
 }
 
-// inMessage is what the d line of a recipient that was sent elsewhere says before the spoolid of
-// the copy.
-const inMessage = " in message "
-
 // finish ends what a crash has left of copies. Their sources may only be fed when it is known which
 // count, so the error is for the next start to mend.
 func (mv *mover) finish() error {
@@ -212,10 +207,16 @@ func (mv *mover) isClaimed(copied, source string) (bool, error) {
 			return false, fmt.Errorf("%stransport/%s, of which %s is a copy: %w", p.dir(), n.Path, copied, err)
 		}
 		return slices.ContainsFunc(d.file.Diagnostics, func(line ctlfile.Diagnostic) bool {
-			return strings.HasSuffix(line.Text, inMessage+copied)
+			return line.IsIn(copied)
 		}), nil
 	}
 	return true, nil
+}
+
+// undoLater tries again, in the background, to remove a copy that does not count.
+func (mv *mover) undoLater(l queue.Left) {
+	mv.s.warn(fmt.Sprintf("copy %v, which is not to be sent, cannot be removed from %s; this is tried again", l, mv.copies.StagingDir()))
+	mv.tryAgain(func() bool { return mv.copies.FinishLeft(l) == nil })
 }
 
 // publishLater tries again, in the background, to give copies their names that count already. If

@@ -152,6 +152,34 @@ func TestCrashInReroute(t *testing.T) {
 	}
 }
 
+// The d lines of recipients that are sent elsewhere together count together: a short write or a crash that
+// leaves some of them, or a part of one, leaves the copy uncounted and nobody marked. Others may have
+// appended to them since.
+func TestCrashInTheLinesOfAReroute(t *testing.T) {
+	o := newRoutedSpool(t)
+	text := control("7", toBob, toCarol)
+	asked := scheduler.Resubmit{Path: "7", Channel: "uucp", Host: "relay"}
+	for _, more := range []string{"", "  \n", "  \nd 1:0:-1::1\t\tby another program\n"} {
+		for cut, whole := 0, 1; cut <= whole; cut = min(cut+13, max(whole, cut+1)) {
+			o.put("7", text)
+			o.open(Options{Node: "mx1"})
+			m := o.diesAt("publish", asked)
+			m.old.close()
+			lines := strings.TrimPrefix(o.read("transport/7"), text)
+			whole = len(lines)
+			o.write("transport/7", text+lines[:cut]+more)
+			o.survives(fmt.Sprintf("%d of %d bytes, then %q", cut, whole, more), map[string]int{"bob@b.example": 1, "carol": 1})
+			o.close()
+			if left, err := os.ReadDir(filepath.Join(o.dir, "transport/.scheduler")); err != nil || len(left) > 0 {
+				t.Errorf("%d of %d bytes: %v, %v are left", cut, whole, err, left)
+			}
+			for _, path := range o.files() {
+				check(t, os.Remove(filepath.Join(o.dir, path)))
+			}
+		}
+	}
+}
+
 // diesAt stages and publishes a resubmission, and dies at a step.
 func (o *testSpool) diesAt(step string, asked scheduler.Resubmit) *resubmission {
 	o.t.Helper()

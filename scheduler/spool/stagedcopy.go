@@ -29,7 +29,7 @@ type stagedCopy struct {
 	item    queue.Item   // without Contents when the router gets it
 	name    string       // below router/, when it has it
 	fate    ctlfile.Fate // of the old recipients
-	sentTo  string       // where they are sent, for people
+	sentTo  string       // the thread that they are sent to; without spoolID, what is done to them, for people
 	control unix.Stat_t  // of the old control file
 }
 
@@ -56,12 +56,12 @@ func (p *stagedCopy) fits(d *controlFile) error {
 
 // marks are the outcomes of the old recipients.
 func (p *stagedCopy) marks() []ctlfile.Mark {
-	marks := make([]ctlfile.Mark, len(p.offsets))
+	marks, text := make([]ctlfile.Mark, len(p.offsets)), p.sentTo
+	if p.spoolID != "" {
+		text = ctlfile.SentText(p.sentTo, len(p.offsets), p.spoolID)
+	}
 	for i, offset := range p.offsets {
-		marks[i] = ctlfile.Mark{Offset: offset, Tag: ctlfile.Delivered, Fate: p.fate, Text: p.sentTo}
-		if p.spoolID != "" {
-			marks[i].Text += inMessage + p.spoolID
-		}
+		marks[i] = ctlfile.Mark{Offset: offset, Tag: ctlfile.Delivered, Fate: p.fate, Text: text}
 	}
 	return marks
 }
@@ -134,7 +134,7 @@ func (mv *mover) stageForRouter(f *ctlfile.File, chosen []int, message *postoffi
 
 // stageForQueue makes the copy for another channel and host, from the message with a spoolid.
 func (mv *mover) stageForQueue(r *scheduler.Resubmit, spoolID string, f *ctlfile.File, chosen []int, message *postoffice.File) ([]*stagedCopy, error) {
-	p := &stagedCopy{fate: ctlfile.Rerouted, sentTo: "sent to " + r.Channel + "/" + r.Host}
+	p := &stagedCopy{fate: ctlfile.Rerouted, sentTo: r.Channel + "/" + r.Host}
 	draft := f.Extract(chosen)
 	next := 0
 	for to := range draft.All() {

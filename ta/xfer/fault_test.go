@@ -4,11 +4,15 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 	"zsched/internal/testing/memdisk"
 )
@@ -59,6 +63,39 @@ func (p *pair) arrivedOnce(what string) {
 			p.t.Errorf("%s: %s is in the queue %d times", what, user, copies[user])
 		}
 	}
+}
+
+// TestMailOfANodeWaitsForItsDirectory: mail that was taken, and whose message is out of sight at the start,
+// is put into the queue when the message is back, without another push and however late.
+func TestMailOfANodeWaitsForItsDirectory(t *testing.T) {
+	p := newPair(t, t.TempDir(), t.TempDir())
+	p.submit(1)
+	stop, err := p.serve()
+	check(t, err)
+	p.run()
+	stop()
+	// A crash before the control file got its name, eight days ago.
+	transport, queued := filepath.Join(p.target, "transport"), filepath.Join(p.target, "queue")
+	control := controlFiles(transport, "")[0]
+	info, err := os.Stat(filepath.Join(queued, control))
+	check(t, err)
+	n, _ := ctlfile.Number(filepath.Base(control))
+	check(t, os.Rename(filepath.Join(transport, control), filepath.Join(transport, ".xfer", ctlfile.SpoolID(n, info.ModTime()))))
+	record := filepath.Join(transport, ".xfer/taken")
+	text, err := os.ReadFile(record)
+	check(t, err)
+	at := strconv.FormatInt(time.Now().Add(-8*24*time.Hour).Unix(), 10)
+	check(t, os.WriteFile(record, regexp.MustCompile(`(?m)^\d+`).ReplaceAll(text, []byte(at)), 0o600))
+	dir := filepath.Join(queued, filepath.Dir(control))
+	check(t, os.Rename(dir, dir+".away"))
+	stop, err = p.serve()
+	check(t, err)
+	defer stop()
+	check(t, os.Rename(dir+".away", dir))
+	for deadline := time.Now().Add(10 * time.Second); len(controlFiles(transport, "")) == 0 && time.Now().Before(deadline); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	p.arrivedOnce("in the end")
 }
 
 // TestDirectoriesThatVanishAreMadeAgain: the receiver goes on when somebody has removed its

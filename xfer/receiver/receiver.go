@@ -58,11 +58,19 @@ func New(r *Receiver) *Receiver {
 // batch. It returns when ctx is done and no connection is served any more: Serve must have
 // returned for all of them.
 func (r *Receiver) Run(ctx context.Context) {
+	if left := r.Store.left; len(left) > 0 {
+		r.Log("", fmt.Errorf("a crash has left mail for which there is no room, or whose messages are out of sight; it is tried again: %v", left))
+	}
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
 	for {
 		var batch []*arrival
 		select {
 		case first := <-r.arrivals:
 			batch = append(batch, first)
+		case <-second.C:
+			r.Store.finishLeft()
+			continue
 		case <-ctx.Done():
 			return
 		}

@@ -71,13 +71,14 @@ func OpenStore(office string, levels int, notify string, check func() error) (*S
 func (s *Store) Close() { s.committer.Close() }
 
 // ready reads the taken recipients, if that is to be done, and finishes what was interrupted. What cannot
-// be finished now, for want of room or because a message is out of sight, is tried again each time.
+// be finished now, for want of room or because a message is out of sight, is tried again each time and
+// each second.
 func (s *Store) ready() error {
 	if err := s.committer.MakeStaging(); err != nil {
 		return err
 	}
 	if s.taken != nil && !s.taken.old() {
-		s.left = slices.DeleteFunc(s.left, func(l queue.Left) bool { return s.committer.FinishLeft(l) == nil })
+		s.finishLeft()
 		return nil
 	}
 	taken, messages, err := openTaken(filepath.Join(s.committer.StagingDir(), takenName))
@@ -88,6 +89,11 @@ func (s *Store) ready() error {
 		s.taken = taken
 	}
 	return err
+}
+
+// finishLeft tries again to finish what could not be finished.
+func (s *Store) finishLeft() {
+	s.left = slices.DeleteFunc(s.left, func(l queue.Left) bool { return s.committer.FinishLeft(l) == nil })
 }
 
 // take takes a batch and sets the reply of each message. The error is a fault of this node.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,7 +51,7 @@ type taken struct {
 }
 
 // openTaken reads the file and writes it anew, without the ids that are too old and what a
-// crash has left. The messages are the spoolids in it.
+// crash has left. Ids stay while the control file of their message is staged beside it. The messages are the spoolids in it.
 func openTaken(path string) (t *taken, messages map[string]bool, err error) {
 	text, err := postoffice.ReadFile(postoffice.WorkingDir, path, maxTaken)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -64,13 +65,17 @@ func openTaken(path string) (t *taken, messages map[string]bool, err error) {
 	t = &taken{path: path, ids: make(map[idHash]struct{}), since: time.Now()}
 	messages = make(map[string]bool)
 	oldest := t.since.Add(-keepTaken).Unix()
+	staged, err := postoffice.ReadNames(filepath.Dir(path))
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the taken recipients: %w", err)
+	}
 	var kept bytes.Buffer
 	for line := range strings.Lines(string(text)) {
 		words := strings.Split(strings.TrimSuffix(line, "\n"), " ")
 		if len(words) < 3 {
 			continue
 		}
-		if seconds, err := strconv.ParseInt(words[0], 10, 64); err != nil || seconds < oldest {
+		if seconds, err := strconv.ParseInt(words[0], 10, 64); err != nil || seconds < oldest && !slices.Contains(staged, words[1]) {
 			continue
 		}
 		kept.WriteString(line)
