@@ -80,12 +80,14 @@ func sentTogether(text string) int {
 }
 
 // dropIncomplete drops the d lines of recipients that were to be sent elsewhere together if not all of
-// the lines are there: an error or a crash has cut them short, and then the copy does not count.
+// the lines are there: an error or a crash has cut them short, and then the copy does not count. The
+// line of another program may have become the rest of one.
 func (f *File) dropIncomplete() {
-	suffix := "\x01" + Rerouted.Action()
+	begins := "\x01" + deliveredAction + " (" + string(Rerouted[:3])
+	isOne := func(d *Diagnostic) bool { return strings.Contains(d.Notary, begins) }
 	var lines map[string]int
 	for i := range f.Diagnostics {
-		if d := &f.Diagnostics[i]; strings.HasSuffix(d.Notary, suffix) {
+		if d := &f.Diagnostics[i]; isOne(d) {
 			if lines == nil {
 				lines = make(map[string]int)
 			}
@@ -96,7 +98,7 @@ func (f *File) dropIncomplete() {
 		return
 	}
 	f.Diagnostics = slices.DeleteFunc(f.Diagnostics, func(d Diagnostic) bool {
-		return strings.HasSuffix(d.Notary, suffix) && lines[d.Text] < sentTogether(d.Text)
+		return isOne(&d) && (d.fate() != Rerouted || lines[d.Text] < sentTogether(d.Text))
 	})
 }
 

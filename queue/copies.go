@@ -77,7 +77,7 @@ func (c *Committer) syncCopies(items []*Item) {
 // undo removes a copy that has not got its name. Its message goes last: a control file that stays
 // would count once its source is delivered, and a message without one is moved to corrupt/queue.
 func (c *Committer) undo(i *Item) {
-	err := postoffice.RemovePath(i.staged)
+	err := postoffice.Unlink(postoffice.WorkingDir, i.staged) // it may be out of sight
 	if err == nil && i.Moved {
 		err = postoffice.RemovePath(c.place(i.dir("queue"), i.number))
 	}
@@ -159,11 +159,10 @@ func (c *Committer) FinishLeft(l Left) error {
 	if l.counts && !published {
 		return &fs.PathError{Op: "find the message of", Path: staged, Err: fs.ErrNotExist}
 	}
-	err := postoffice.RemovePath(staged)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
+	if _, err := postoffice.Lstat(c.StagingDir()); err != nil {
+		return err
 	}
-	return err
+	return postoffice.RemovePath(staged)
 }
 
 // findCopy returns the hash directory of the message file of a copy in queue/ or hold/queue, and

@@ -78,7 +78,7 @@ func TestCopyWithoutRoomOrMessageIsFinishedLater(t *testing.T) {
 // would count when its source is gone.
 func TestCopyThatCannotBeRemovedIsTriedAgain(t *testing.T) {
 	const office = "/copies"
-	for _, at := range []string{"unlink transport/.scheduler", "unlink queue"} {
+	for _, at := range []string{"unlink transport/.scheduler", "unlink queue", "away"} {
 		d := memdisk.New(office, os.Geteuid(), rand.New(rand.NewPCG(1, 1)))
 		unmount := postoffice.Mount(office, d)
 		for _, dir := range []string{"queue", "transport"} {
@@ -90,6 +90,9 @@ func TestCopyThatCannotBeRemovedIsTriedAgain(t *testing.T) {
 		c.NotUndone = func(l Left) { left = append(left, l) }
 		c.Claim = func(items []*Item) error {
 			items[0].Err = errors.New("not claimed")
+			if at == "away" {
+				return postoffice.Publish(office+"/transport", office+"/away")
+			}
 			d.SetFaults(memdisk.Faults{Probability: 1, Error: unix.EIO, At: at})
 			return nil
 		}
@@ -102,6 +105,9 @@ func TestCopyThatCannotBeRemovedIsTriedAgain(t *testing.T) {
 			t.Fatalf("%s: %v are left", at, left)
 		}
 		d.SetFaults(memdisk.Faults{})
+		if at == "away" {
+			equal(t, "back", postoffice.Publish(office+"/away", office+"/transport"), nil)
+		}
 		equal(t, "finish", c.FinishLeft(left[0]), nil)
 		if files := d.Files("/"); len(files) > 0 {
 			t.Errorf("%s: %q", at, files)

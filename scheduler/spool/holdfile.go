@@ -186,7 +186,7 @@ func parseRecord(number uint64, text string) HoldRecord {
 // recordNumbers returns the numbers of all records, ascending.
 func (h *Holds) recordNumbers() (numbers []uint64, err error) {
 	names, err := postoffice.ReadNamesAt(h.places.office, ordersDir)
-	if err != nil && !errors.Is(err, unix.ENOENT) {
+	if err != nil {
 		return nil, fmt.Errorf("reading hold records: %w", err)
 	}
 	for _, name := range names {

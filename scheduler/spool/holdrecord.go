@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 	"zsched/scheduler/view"
@@ -174,10 +172,7 @@ func (h *Holds) changeHolds(change func() error) error {
 	if err := change(); err != nil {
 		return err
 	}
-	if err := postoffice.SyncDirAt(h.places.office, ordersDir); err != nil && !errors.Is(err, unix.ENOENT) {
-		return err
-	}
-	return nil
+	return postoffice.SyncDirAt(h.places.office, ordersDir)
 }
 
 // editHolds writes those of the records again that edit has changed.

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"errors"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -41,6 +42,25 @@ func TestHoldRecordsAreReadAsTheyAreWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if records, err := s.holds.HoldRecords(); err != nil || len(records) != 2 || records[0].Number != 2 || records[1].Number != 3 {
+		t.Errorf("%+v, %v", records, err)
+	}
+}
+
+// While hold/ is away, nothing can be released: the next start would hold it again.
+func TestNothingIsReleasedWhileHoldIsAway(t *testing.T) {
+	o := newTestSpool(t)
+	s := o.open(Options{}).s
+	thread := HoldRecord{Threads: []view.Name{{Channel: "smtp", Host: "example.org"}}}
+	check(t, s.holds.RecordHold(thread))
+	check(t, os.Rename(o.dir+"/hold", o.dir+"/away"))
+	if err := s.holds.EndHolds(thread); err == nil {
+		t.Error("it is released")
+	}
+	if records, err := s.holds.HoldRecords(); err == nil {
+		t.Errorf("the records are %+v", records)
+	}
+	check(t, os.Rename(o.dir+"/away", o.dir+"/hold"))
+	if records, err := s.holds.HoldRecords(); err != nil || len(records) != 1 || len(records[0].Threads) != 1 {
 		t.Errorf("%+v, %v", records, err)
 	}
 }

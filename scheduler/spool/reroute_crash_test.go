@@ -159,7 +159,8 @@ func TestCrashInTheLinesOfAReroute(t *testing.T) {
 	o := newRoutedSpool(t)
 	text := control("7", toBob, toCarol)
 	asked := scheduler.Resubmit{Path: "7", Channel: "uucp", Host: "relay"}
-	for _, more := range []string{"", "  \n", "  \nd 1:0:-1::1\t\tby another program\n"} {
+	const another = "d 1:0:-1::1\t\tby another program\n"
+	for _, more := range []string{"", "  \n", "  \n" + another, another} {
 		for cut, whole := 0, 1; cut <= whole; cut = min(cut+13, max(whole, cut+1)) {
 			o.put("7", text)
 			o.open(Options{Node: "mx1"})
@@ -167,6 +168,9 @@ func TestCrashInTheLinesOfAReroute(t *testing.T) {
 			m.old.close()
 			lines := strings.TrimPrefix(o.read("transport/7"), text)
 			whole = len(lines)
+			if more == another && cut < strings.Index(lines, "(rer")+len("(rer") {
+				more = "" // it is part of a line about nobody knows whom
+			}
 			o.write("transport/7", text+lines[:cut]+more)
 			o.survives(fmt.Sprintf("%d of %d bytes, then %q", cut, whole, more), map[string]int{"bob@b.example": 1, "carol": 1})
 			o.close()
