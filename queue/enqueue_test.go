@@ -290,6 +290,40 @@ func TestReplacedMessageFileIsLeftAlone(t *testing.T) {
 	}
 }
 
+// The file that a user has put in place of his submission does not stay in queue/ either if the router
+// dies before it returns it.
+func TestReplacedMessageFileIsPutAsideAfterACrash(t *testing.T) {
+	dir := newPostoffice(t)
+	file, number := inRouter(t, dir)
+	c, err := OpenRouter(dir, 0)
+	equal(t, "error", err, nil)
+	c.Step = func(step string) {
+		switch {
+		case strings.HasPrefix(step, "move message"):
+			equal(t, "rename", os.Rename(file, file+".old"), nil)
+			equal(t, "mkfifo", syscall.Mkfifo(file, 0o600), nil)
+		case strings.HasPrefix(step, "return"):
+			panic(step)
+		}
+	}
+	func() {
+		defer func() { _ = recover() }()
+		c.Commit([]*Item{{Contents: contentsFor(message), Message: file}})
+	}()
+	c.Close()
+	c, err = OpenRouter(dir, 0)
+	equal(t, "error", err, nil)
+	defer c.Close()
+	kept := ""
+	_, err = c.Recover(func(path, name, _ string) error {
+		kept = path
+		return os.Remove(path)
+	})
+	equal(t, "error", err, nil)
+	equal(t, "kept", kept, filepath.Join(dir, "queue", strconv.FormatUint(number, 10)))
+	equal(t, "staged", strings.Contains(tree(t, dir), RouterStaging), false)
+}
+
 func TestControlFileStaysRoots(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to submit another user's message")

@@ -43,6 +43,9 @@ func (c *Committer) Recover(keep func(path, name, why string) error) (paths []st
 		}
 		found := false
 		if e == nil && !queued {
+			e = c.putAside(n, keep)
+		}
+		if e == nil && !queued {
 			found, e = c.isSubmission(n)
 		}
 		switch {
@@ -61,6 +64,22 @@ func (c *Committer) Recover(keep func(path, name, why string) error) (paths []st
 		err = errors.Join(err, e)
 	}
 	return paths, err
+}
+
+// putAside puts aside what is in queue/ in place of a message: the owner of the submission had put
+// another file under its name, and the router died before it could return that.
+func (c *Committer) putAside(n uint64, keep func(path, name, why string) error) error {
+	file := c.place("queue", n)
+	info, err := postoffice.Lstat(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Sys().(*syscall.Stat_t).Ino == n:
+		return nil
+	}
+	return keep(file, strconv.FormatUint(n, 10), "its owner has put it in place of a submission")
 }
 
 // isSubmission reports whether the file with inode n is in router/.

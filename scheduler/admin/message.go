@@ -32,7 +32,12 @@ func (q *Queue) message(ctx context.Context, stored *spool.Stored) (*mailq.Messa
 		Held: stored.Place == spool.Hold,
 	}
 	f := stored.File
+	why := q.read.files.Unloaded()[stored.Path()].Reason
 	if f == nil {
+		m.Sender = "-"
+		if why != "" {
+			m.Recipients = []mailq.MessageRecipient{{Name: mailq.Name{Channel: "-", Host: "-"}, User: "-", State: "new", Reason: "not loaded: " + why}}
+		}
 		return m, nil
 	}
 	m.NoFile = stored.Size < 0 && (stored.Place == spool.Queue || stored.Place == spool.Hold)
@@ -46,7 +51,6 @@ func (q *Queue) message(ctx context.Context, stored *spool.Stored) (*mailq.Messa
 	for _, d := range f.Diagnostics {
 		reasons[d.Recipient] = d.Text
 	}
-	why := q.read.files.Unloaded()[stored.Path()].Reason
 	for i := range f.Recipients {
 		to := &f.Recipients[i]
 		r, isKnown := known[to.Offset]

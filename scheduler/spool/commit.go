@@ -15,6 +15,7 @@ import (
 	"zsched/internal/postoffice"
 	"zsched/queue"
 	"zsched/scheduler"
+	"zsched/scheduler/view"
 )
 
 const (
@@ -97,23 +98,38 @@ func (mv *mover) check(m *resubmission) (err error) {
 	return nil
 }
 
-// recordHold records the hold of the copies of a message, if they are held.
-func (mv *mover) recordHold(m *resubmission) error {
-	if m.Hold == nil || m.err != nil {
-		return m.err
+// recordHolds records the holds of the copies of a batch: one record for each hold.
+func (mv *mover) recordHolds(batch []*resubmission) {
+	records := make(map[view.Hold]*HoldRecord)
+	for _, m := range batch {
+		if m.Hold == nil || m.err != nil {
+			continue
+		}
+		r := records[*m.Hold]
+		if r == nil {
+			r = &HoldRecord{Hold: *m.Hold}
+			records[*m.Hold] = r
+		}
+		for _, p := range m.staged {
+			r.Messages = append(r.Messages, p.spoolID)
+		}
 	}
-	r := HoldRecord{Hold: *m.Hold}
-	for _, p := range m.staged {
-		r.Messages = append(r.Messages, p.spoolID)
+	errs := make(map[view.Hold]error)
+	for h, r := range records {
+		errs[h] = mv.s.holds.RecordHold(*r)
 	}
-	return mv.s.holds.RecordHold(r)
+	for _, m := range batch {
+		if m.Hold != nil && m.err == nil {
+			m.err = errs[*m.Hold]
+		}
+	}
 }
 
 // publish gives the staged copies of a batch their final names.
 func (mv *mover) publish(batch []*resubmission) {
 	var items []*queue.Item
+	mv.recordHolds(batch)
 	for _, m := range batch {
-		m.err = mv.recordHold(m)
 		for _, p := range m.staged {
 			switch {
 			case m.err != nil:

@@ -33,6 +33,7 @@ type Holds struct {
 	places *places
 
 	mu       sync.Mutex              // held while records are read or written
+	known    sync.Mutex              // guards messages, for those who do not wait for the disk
 	messages map[uint64]recordedHold // by the number of the message
 }
 
@@ -72,27 +73,30 @@ func (h *Holds) readHolds() (records []HoldRecord, err error) {
 	if records, err = h.readRecords(); err != nil {
 		return nil, err
 	}
-	h.messages = make(map[uint64]recordedHold)
+	messages := make(map[uint64]recordedHold)
 	for i := range records {
-		h.remember(&records[i])
+		records[i].addTo(messages)
 	}
+	h.known.Lock()
+	defer h.known.Unlock()
+	h.messages = messages
 	return records, nil
 }
 
-// remember remembers the messages of a record.
-func (h *Holds) remember(r *HoldRecord) {
+// addTo adds the messages of a record.
+func (r *HoldRecord) addTo(messages map[uint64]recordedHold) {
 	order := r.Hold
 	for i, id := range slices.Concat(r.Messages, r.Released) {
 		if n, ok := ctlfile.SpoolNumber(id); ok {
-			h.messages[n] = recordedHold{id, &order, i >= len(r.Messages)}
+			messages[n] = recordedHold{id, &order, i >= len(r.Messages)}
 		}
 	}
 }
 
 // holdOf returns what the records say about a message that is loaded.
 func (h *Holds) holdOf(id uint64, spoolID string, p Place) (its recordedHold, found bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.known.Lock()
+	defer h.known.Unlock()
 	its, found = h.messages[id]
 	found = found && its.spoolID == spoolID
 	if found && p == Queue && (its.released || its.order.Ended(time.Now())) {
@@ -104,11 +108,13 @@ func (h *Holds) holdOf(id uint64, spoolID string, p Place) (its recordedHold, fo
 // RecordHold writes a record durably, in the caller's goroutine.
 func (h *Holds) RecordHold(r HoldRecord) error {
 	return h.changeHolds(func() error {
-		err := h.writeRecord(&r)
-		if err == nil {
-			h.remember(&r)
+		if err := h.writeRecord(&r); err != nil {
+			return err
 		}
-		return err
+		h.known.Lock()
+		defer h.known.Unlock()
+		r.addTo(h.messages)
+		return nil
 	})
 }
 
@@ -116,13 +122,7 @@ func (h *Holds) RecordHold(r HoldRecord) error {
 // messages are moved back.
 func (h *Holds) EndHolds(end HoldRecord) error {
 	return h.changeHolds(func() error {
-		for _, id := range end.Messages {
-			if n, ok := ctlfile.SpoolNumber(id); ok && h.messages[n].spoolID == id {
-				its := h.messages[n]
-				its.released = true
-				h.messages[n] = its
-			}
-		}
+		h.release(end.Messages)
 		ids, threads := setOf(end.Messages), setOf(end.Threads)
 		return h.editHolds(func(r *HoldRecord) bool {
 			before := len(r.Messages) + len(r.Threads)
@@ -136,6 +136,19 @@ func (h *Holds) EndHolds(end HoldRecord) error {
 			return len(r.Messages)+len(r.Threads) < before
 		})
 	})
+}
+
+// release remembers that messages are released.
+func (h *Holds) release(spoolIDs []string) {
+	h.known.Lock()
+	defer h.known.Unlock()
+	for _, id := range spoolIDs {
+		if n, ok := ctlfile.SpoolNumber(id); ok && h.messages[n].spoolID == id {
+			its := h.messages[n]
+			its.released = true
+			h.messages[n] = its
+		}
+	}
 }
 
 // HoldRecords reads all records, the oldest first.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"zsched/internal/postoffice"
 	"zsched/internal/testing/memdisk"
 	"zsched/scheduler"
+	"zsched/scheduler/view"
 )
 
 // TestManyMovesAtOnce: messages that are moved together are each moved once; one that
@@ -60,6 +62,34 @@ func TestManyMovesAtOnce(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(filepath.Join(o.dir, "queue/.tmp")); len(left) > 0 {
 		t.Errorf("%d files are left in queue/.tmp", len(left))
+	}
+}
+
+// TestHeldMovesShareARecord: messages that are sent elsewhere together and are held by one order have one
+// record.
+func TestHeldMovesShareARecord(t *testing.T) {
+	o := newRoutedSpool(t)
+	var batch []*resubmission
+	var copies []string
+	for _, name := range []string{"1001", "1002", "1003"} {
+		o.write("hold/transport/"+name, control(name, toBob))
+		o.write("hold/queue/"+name, "Subject: x\n\nbody\n")
+	}
+	o.open(Options{})
+	for _, name := range []string{"1001", "1002", "1003"} {
+		m := o.begun(scheduler.Resubmit{Path: "hold/" + name, Hold: &view.Hold{By: "root"}, Channel: "uucp", Host: "relay"})
+		defer m.old.close()
+		batch, copies = append(batch, m), append(copies, m.staged[0].spoolID)
+	}
+	o.s.mover.publish(batch)
+	records, err := o.s.holds.HoldRecords()
+	if err != nil || len(records) != 1 || !slices.Equal(records[0].Messages, copies) {
+		t.Errorf("%+v, %v, want one of %q", records, err, copies)
+	}
+	for _, m := range batch {
+		if m.err != nil || !m.staged[0].item.Claimed {
+			t.Errorf("%v, %+v", m.err, m.staged[0].item)
+		}
 	}
 }
 

@@ -24,7 +24,7 @@ const (
 	maxStrangers = 50
 	// greetTimeout is how long a connection has to introduce its node.
 	greetTimeout = time.Minute
-	// idleTimeout is how long a connection may be silent.
+	// idleTimeout is how long a connection may be silent after that.
 	idleTimeout = 10 * time.Minute
 	// writeTimeout is how long a node may take to read replies. Other nodes wait
 	// meanwhile.
@@ -149,13 +149,15 @@ func (r *Receiver) greet(ctx context.Context, conn net.Conn) (*connection, error
 	if err != nil {
 		return nil, err
 	}
-	from := &idleReader{ctx, secured, greetTimeout}
-	c := &connection{Conn: secured, receiver: r, in: bufio.NewReaderSize(from, xfer.MaxLine)}
+	c := &connection{Conn: secured, receiver: r, in: bufio.NewReaderSize(&idleReader{ctx, secured}, xfer.MaxLine)}
+	late := time.AfterFunc(greetTimeout, func() { _ = secured.Close() })
 	nodes, err := r.Nodes()
 	if err == nil {
 		err = xfer.AwaitGreeting(secured, c.in, r.Node, verify, nodes)
 	}
-	from.timeout = idleTimeout
+	if !late.Stop() && err != nil {
+		err = fmt.Errorf("the node has not introduced itself within %v: %w", greetTimeout, err)
+	}
 	if err != nil {
 		c.refuse(err)
 		_ = secured.Close()
@@ -165,13 +167,12 @@ func (r *Receiver) greet(ctx context.Context, conn net.Conn) (*connection, error
 
 // idleReader reads from a connection until that is silent for too long or ctx is done.
 type idleReader struct {
-	ctx     context.Context
-	conn    net.Conn
-	timeout time.Duration
+	ctx  context.Context
+	conn net.Conn
 }
 
 func (r *idleReader) Read(b []byte) (int, error) {
-	_ = r.conn.SetReadDeadline(time.Now().Add(r.timeout))
+	_ = r.conn.SetReadDeadline(time.Now().Add(idleTimeout))
 	if err := r.ctx.Err(); err != nil { // the deadline that ended the last read is overwritten
 		return 0, err
 	}
