@@ -120,8 +120,8 @@ type File struct {
 	Triggers   []string // values of the T lines; see TriggerHost
 	Senders    []Sender
 	Recipients []Recipient // r and X lines in file order
-	// Diagnostics are the d lines in file order, without those that mean nothing (SentText). The offsets in them are not checked:
-	// there may be no recipient at such an offset.
+	// Diagnostics are the d lines in file order, without those that mean nothing (SentText).
+	// The offsets in them are not checked: there may be no recipient at such an offset.
 	Diagnostics []Diagnostic
 	Torn        int64 // offset of the first d line that a crash cut short or erased, or -1
 	Size        int64 // of the control file, in bytes
