@@ -111,7 +111,11 @@ func (c *Committer) Commit(items []*Item) {
 		if err != nil {
 			return err
 		}
-		return c.stage(i, group)
+		wrong := c.stage(i, group)
+		if wrong != nil && c.copies() && i.staged != "" && postoffice.Exists(postoffice.WorkingDir, i.staged) {
+			c.undo(i)
+		}
+		return wrong
 	})
 	if !slices.ContainsFunc(items, func(i *Item) bool { return i.Err == nil }) {
 		return
@@ -127,7 +131,7 @@ func (c *Committer) Commit(items []*Item) {
 		if wrong == nil {
 			wrong = c.moveMessage(i)
 		}
-		if wrong != nil && !i.Moved {
+		if wrong != nil && (!i.Moved || c.copies()) {
 			c.undo(i)
 		}
 		return wrong
@@ -236,7 +240,7 @@ func (c *Committer) moveMessage(i *Item) error {
 	}
 	now, err := postoffice.Lstat(to)
 	if err != nil {
-		i.Moved = true // Recover completes it
+		i.Moved = true // Recover completes it, if it is not a copy
 		return err
 	}
 	if now.Sys().(*syscall.Stat_t).Ino != i.number {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -111,6 +112,75 @@ func TestCopyThatCannotBeRemovedIsTriedAgain(t *testing.T) {
 		equal(t, "finish", c.FinishLeft(left[0]), nil)
 		if files := d.Files("/"); len(files) > 0 {
 			t.Errorf("%s: %q", at, files)
+		}
+		c.Close()
+		unmount()
+	}
+}
+
+// A copy whose message cannot be looked at when it is in queue/ leaves nothing.
+func TestCopyThatIsMovedWithAnErrorIsUndone(t *testing.T) {
+	const office = "/copies"
+	d := memdisk.New(office, os.Geteuid(), rand.New(rand.NewPCG(1, 1)))
+	defer postoffice.Mount(office, d)()
+	for _, dir := range []string{"queue", "transport"} {
+		equal(t, dir, postoffice.MakeDir(postoffice.WorkingDir, office+"/"+dir, 0o755), nil)
+	}
+	c, err := OpenCopies(office, 0)
+	equal(t, "open", err, nil)
+	defer c.Close()
+	c.Step = func(step string) {
+		if strings.HasPrefix(step, "move message") {
+			d.SetFaults(memdisk.Faults{Probability: 1, Error: unix.EIO, At: "stat queue/"})
+		}
+	}
+	file, err := postoffice.CreateTemp(office, "copy-")
+	equal(t, "create", err, nil)
+	_, err = file.Write([]byte(message))
+	equal(t, "write", errors.Join(err, file.Close()), nil)
+	i := Item{Contents: contentsFor(message), Message: file.Name(), Source: "S1XMVQKNOA"}
+	c.Commit([]*Item{&i})
+	if files := d.Files("/"); !errors.Is(i.Err, unix.EIO) || i.Moved || len(files) > 0 {
+		t.Errorf("%v, moved %t, %q are left", i.Err, i.Moved, files)
+	}
+}
+
+// Whatever call of a commit is the first that fails, and all after it do, the copy counts and gets its
+// name later, or nothing of it is left in the end.
+func TestCopyIsWholeOrGoneAfterEachFault(t *testing.T) {
+	const office = "/copies"
+	for after, failed := 0, true; failed; after++ {
+		d := memdisk.New(office, os.Geteuid(), rand.New(rand.NewPCG(1, 1)))
+		unmount := postoffice.Mount(office, d)
+		for _, dir := range []string{"queue", "transport"} {
+			equal(t, dir, postoffice.MakeDir(postoffice.WorkingDir, office+"/"+dir, 0o755), nil)
+		}
+		c, err := OpenCopies(office, 1)
+		equal(t, "open", err, nil)
+		var left []Left
+		c.NotUndone = func(l Left) { left = append(left, l) }
+		c.Claim = func([]*Item) error { return nil }
+		file, err := postoffice.CreateTemp(office, "copy-")
+		equal(t, "create", err, nil)
+		_, err = file.Write([]byte(message))
+		equal(t, "write", errors.Join(err, file.Close()), nil)
+		i := Item{Contents: contentsFor(message), Message: file.Name(), Source: "S1XMVQKNOA"}
+		d.SetFaults(memdisk.Faults{Probability: 1, Error: unix.EIO, After: after})
+		c.Commit([]*Item{&i})
+		failed = d.Failed() > 0
+		d.SetFaults(memdisk.Faults{})
+		if i.Claimed {
+			c.Publish([]*Item{&i})
+		}
+		for _, l := range left {
+			equal(t, "finish", c.FinishLeft(l), nil)
+		}
+		if !i.Claimed {
+			_ = postoffice.RemovePath(i.Message) // as its maker does
+		}
+		files := d.Files("/")
+		if i.Claimed && (i.Path == "" || len(files) != 2) || !i.Claimed && len(files) > 0 {
+			t.Errorf("after %d calls: %v, claimed %t, %q, %q are left", after, i.Err, i.Claimed, i.Path, files)
 		}
 		c.Close()
 		unmount()

@@ -122,9 +122,8 @@ func (h *Holds) RecordHold(r HoldRecord) error {
 // messages are moved back.
 func (h *Holds) EndHolds(end HoldRecord) error {
 	return h.changeHolds(func() error {
-		h.release(end.Messages)
 		ids, threads := setOf(end.Messages), setOf(end.Threads)
-		return h.editHolds(func(r *HoldRecord) bool {
+		err := h.editHolds(func(r *HoldRecord) bool {
 			before := len(r.Messages) + len(r.Threads)
 			r.Messages = slices.DeleteFunc(r.Messages, func(id string) bool {
 				if ids[id] {
@@ -135,6 +134,10 @@ func (h *Holds) EndHolds(end HoldRecord) error {
 			r.Threads = slices.DeleteFunc(r.Threads, func(t view.Name) bool { return threads[t] })
 			return len(r.Messages)+len(r.Threads) < before
 		})
+		if err == nil {
+			h.release(end.Messages)
+		}
+		return err
 	})
 }
 
