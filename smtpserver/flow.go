@@ -93,6 +93,13 @@ func (f *flow) delay() time.Duration {
 	return min(maxFlowDelay, flowDelay*time.Duration(f.timesFull()))
 }
 
+// room is how many bytes may be written, by the last check.
+func (f *flow) room() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.free - f.minFree
+}
+
 // admit returns an error if a message of this size, in bytes, cannot be accepted now.
 func (f *flow) admit(size int64) error {
 	f.mu.Lock()

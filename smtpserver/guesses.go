@@ -39,7 +39,6 @@ type login struct {
 // the start of the server, so that nobody else can keep the user out there.
 type guesses struct {
 	delay time.Duration // guessDelay
-	slots chan struct{} // has an element for each check that is going on
 
 	mu        sync.Mutex
 	began     time.Time // the period, in which wrong passwords are counted
@@ -47,37 +46,60 @@ type guesses struct {
 	byUser    map[string]int
 	known     map[string]map[netip.Prefix]bool // from where each user has logged in
 	checks    map[string]int                   // that wait or go on, by address block
+	going     int                              // checks that go on
+	waiting   map[string][]chan struct{}       // those of each block that wait, each for its channel to be closed
+	turns     []string                         // the blocks in waiting, in the order of their turns
 }
 
 func newGuesses() *guesses {
 	return &guesses{
-		delay: guessDelay, slots: make(chan struct{}, hashesAtOnce),
+		delay: guessDelay, waiting: make(map[string][]chan struct{}),
 		byAddress: make(map[netip.Prefix]int), byUser: make(map[string]int), known: make(map[string]map[netip.Prefix]bool),
 		checks: make(map[string]int),
 	}
 }
 
-// begin waits until a password from an address block may be checked; the check ends with end. It
-// returns false at once if there are too many checks for the block.
+// begin waits until a password from an address block may be checked; the check ends with end. Blocks
+// take turns. It returns false at once if there are too many checks for the block.
 func (g *guesses) begin(block string) bool {
 	g.mu.Lock()
-	room := g.checks[block] < checksOfBlock
-	if room {
-		g.checks[block]++
+	if g.checks[block] == checksOfBlock {
+		g.mu.Unlock()
+		return false
 	}
+	g.checks[block]++
+	if g.going < hashesAtOnce {
+		g.going++
+		g.mu.Unlock()
+		return true
+	}
+	turn := make(chan struct{}) // parallel sessions get no more guesses
+	if len(g.waiting[block]) == 0 {
+		g.turns = append(g.turns, block)
+	}
+	g.waiting[block] = append(g.waiting[block], turn)
 	g.mu.Unlock()
-	if room {
-		g.slots <- struct{}{} // so parallel sessions get no more guesses
-	}
-	return room
+	<-turn
+	return true
 }
 
 func (g *guesses) end(block string) {
-	<-g.slots
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.checks[block]--; g.checks[block] == 0 {
 		delete(g.checks, block)
+	}
+	if len(g.turns) == 0 {
+		g.going--
+		return
+	}
+	next := g.turns[0]
+	g.turns = g.turns[1:]
+	close(g.waiting[next][0])
+	if g.waiting[next] = g.waiting[next][1:]; len(g.waiting[next]) > 0 {
+		g.turns = append(g.turns, next)
+	} else {
+		delete(g.waiting, next)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -163,7 +164,7 @@ func TestLoginsOfOneNetworkAreBounded(t *testing.T) {
 			return answer
 		}
 		for range hashesAtOnce {
-			s.guesses.slots <- struct{}{}
+			s.guesses.begin("busy")
 		}
 		var waiting []<-chan error
 		for range checksOfBlock {
@@ -182,7 +183,7 @@ func TestLoginsOfOneNetworkAreBounded(t *testing.T) {
 			t.Error("one more waits")
 		}
 		for range hashesAtOnce {
-			<-s.guesses.slots
+			s.guesses.end("busy")
 		}
 		for i, answer := range waiting {
 			if err := <-answer; err != nil {
@@ -208,4 +209,32 @@ func TestLogOfWrongPasswordsIsForFail2ban(t *testing.T) {
 	if len(found) != 1 || found[0][1] != "192.1.2.9" {
 		t.Errorf("%q in %s", found, log.String())
 	}
+}
+
+// Address blocks take turns: one that has many checks delays another's by one of them.
+func TestBlocksTakeTurnsInChecks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuesses()
+		for range hashesAtOnce {
+			g.begin("busy")
+		}
+		var order []string
+		for _, block := range []string{"many", "many", "many", "other"} {
+			go func() {
+				g.begin(block)
+				order = append(order, block)
+				g.end(block)
+			}()
+			synctest.Wait()
+		}
+		g.end("busy")
+		synctest.Wait()
+		if got := strings.Join(order, " "); got != "many other many many" {
+			t.Errorf("checked: %s", got)
+		}
+		g.end("busy")
+		if g.going != 0 || len(g.checks)+len(g.waiting)+len(g.turns) > 0 {
+			t.Errorf("left: %+v", g)
+		}
+	})
 }

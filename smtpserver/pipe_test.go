@@ -114,7 +114,7 @@ func TestSessionThatLogsInMakesRoom(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := startPipes(t)
 				for range busy {
-					s.guesses.slots <- struct{}{}
+					s.guesses.begin("busy")
 				}
 				ours, _ := s.from(1)
 				c := s.begin(ours, SMTP)
@@ -127,7 +127,7 @@ func TestSessionThatLogsInMakesRoom(t *testing.T) {
 				synctest.Wait()
 				s.serve(2, SMTP).expect("220 ")
 				for range busy {
-					<-s.guesses.slots
+					s.guesses.end("busy")
 				}
 			})
 		})

@@ -87,6 +87,46 @@ func TestUsualHeaderWaitsForNoLargeOne(t *testing.T) {
 	}
 }
 
+// A message that is refused before its end leaves no file, however much of it still comes.
+func TestRefusedMessageGivesUpItsFile(t *testing.T) {
+	s := start(t, nil)
+	m, err := s.queue.create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &text{file: m, w: m.w, maxSize: 10}
+	for range 2 {
+		c.add([]byte("more than ten bytes"))
+	}
+	if _, err := os.Lstat(m.file.Name()); c.err != errTooLarge || c.file != nil || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v, %v, %v", c.err, c.file, err)
+	}
+}
+
+// Messages that are not complete share the room on the disk: a client has as much as he leaves free,
+// and gives it back when his message ends.
+func TestIncompleteMessagesShareTheDisk(t *testing.T) {
+	s := start(t, nil)
+	flow := s.config.Load().flow
+	flow.asked, flow.free, flow.inodes = time.Now().Add(time.Hour), flow.minFree+24*checkEvery, 2*minInodes
+	mail := func(source string) (c *session, parts int) {
+		c = &session{server: s.Server, mail: &transaction{source: source}}
+		for c.moreText(checkEvery) == nil {
+			parts++
+		}
+		return c, parts
+	}
+	first, half := mail("a")
+	_, third := mail("b")
+	if half != 12 || third < 4 {
+		t.Errorf("%d and %d parts of 24", half, third)
+	}
+	first.reset()
+	if held := s.files.held["a"]; held != 0 {
+		t.Errorf("%d bytes are held", held)
+	}
+}
+
 func TestMessageIsNotAcknowledgedUnlessItIsOnDisk(t *testing.T) {
 	s := start(t, nil)
 	fault := errors.New("input/output error")

@@ -54,34 +54,37 @@ func (r *rates) refill(source string) {
 // first recipient of each message.
 const maxEnvelopes = 16 << 20
 
-// envelopes divides the memory for recipients. A login or an address block may have as much as
-// it leaves free, so that one alone has half of it, two have a third each, and there is always
-// some for another.
-type envelopes struct {
+// shares divides what messages that come in use: memory for recipients, and room on the disk. A login or
+// an address block may have as much as it leaves free, so that one alone has half of it, two have a
+// third each, and there is always some for another.
+type shares struct {
 	mu    sync.Mutex
 	held  map[string]int64 // bytes of each source; all are positive
 	total int64            // Invariant: the sum of held
 }
 
-// take takes memory, in bytes. It returns false if there is not enough for the source, unless it
-// has to take it.
-func (e *envelopes) take(source string, size int64, must bool) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !must && e.held[source]+size > maxEnvelopes-e.total-size {
+// take takes bytes for a source. free says how many are free when that many are taken in all. It
+// returns false if there are not enough for the source, unless it has to take them.
+func (s *shares) take(source string, size int64, free func(taken int64) int64, must bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !must && s.held[source]+size > free(s.total+size) {
 		return false
 	}
-	e.held[source] += size
-	e.total += size
+	s.held[source] += size
+	s.total += size
 	return true
 }
 
-// give gives back memory that was taken for a source.
-func (e *envelopes) give(source string, size int64) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.total -= size
-	if e.held[source] -= size; e.held[source] == 0 {
-		delete(e.held, source)
+// give gives back what was taken for a source.
+func (s *shares) give(source string, size int64) {
+	if size == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.total -= size
+	if s.held[source] -= size; s.held[source] == 0 {
+		delete(s.held, source)
 	}
 }

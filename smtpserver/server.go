@@ -101,7 +101,8 @@ func Default() Options {
 // Server accepts mail at any number of listeners.
 type Server struct {
 	queue        *inbox
-	envelopes    envelopes
+	envelopes    shares // of maxEnvelopes
+	files        shares // of the disk, of messages that are not complete
 	stopped      chan struct{}
 	ended        logs.Throttle // logged sessions of each address block
 	crowded      logs.Throttle // log lines about each block whose clients get no session
@@ -145,10 +146,10 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		queue: q, stopped: make(chan struct{}), guesses: newGuesses(), roundTrip: maxRoundTrip,
-		envelopes: envelopes{held: make(map[string]int64)},
-		ended:     logs.Throttle{Number: maxSessionLines, Period: sessionLinePeriod},
-		crowded:   logs.Throttle{Period: sessionLinePeriod},
-		sessions:  make(map[*session]bool), from: make(map[netip.Prefix]int),
+		envelopes: shares{held: make(map[string]int64)}, files: shares{held: make(map[string]int64)},
+		ended:    logs.Throttle{Number: maxSessionLines, Period: sessionLinePeriod},
+		crowded:  logs.Throttle{Period: sessionLinePeriod},
+		sessions: make(map[*session]bool), from: make(map[netip.Prefix]int),
 		counts: Counts{Refused: make(map[string]int)},
 	}
 	s.use(o, nil)

@@ -20,7 +20,7 @@ const (
 	minRate = 1024
 	// checkEvery is how many bytes of a message are written between two checks of
 	// the free disk space.
-	checkEvery = 1 << 20
+	checkEvery = 64 << 10
 )
 
 // text is a message that comes in. It is written once, into a file of the queue, with LF as
@@ -103,10 +103,12 @@ func (t *text) endLine() {
 	}
 }
 
-// fail records the first reason to refuse the message.
+// fail records the first reason to refuse the message, and gives up its file.
 func (t *text) fail(err error) {
-	if t.err == nil {
+	if t.err == nil && err != nil {
 		t.err = err
+		t.file.discard()
+		t.file = nil
 	}
 }
 
@@ -216,12 +218,26 @@ func (s *session) receive(t *text, n uint64) error {
 			}
 			if t.size-checked >= checkEvery {
 				checked = t.size
-				t.fail(s.server.config.Load().flow.admit(0))
+				t.fail(s.moreText(checkEvery))
 			}
 		}
 		_, _ = s.in.Discard(taken)
 		received += uint64(taken)
 	}
+	return nil
+}
+
+// moreText takes room on the disk for a part of the message that comes in. Its share keeps clients who never
+// end their messages from filling the disk.
+func (s *session) moreText(size int64) error {
+	m, flow := s.mail, s.server.config.Load().flow
+	if err := flow.admit(size); err != nil {
+		return err
+	}
+	if !s.server.files.take(m.source, size, func(int64) int64 { return flow.room() }, false) {
+		return errFull
+	}
+	m.disk += size
 	return nil
 }
 

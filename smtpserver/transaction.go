@@ -21,6 +21,7 @@ type transaction struct {
 	dsn    bool   // the client may ask for notices
 	source string // login or address block, for Server.envelopes
 	memory int64  // bytes that it has there
+	disk   int64  // bytes that it has in Server.files
 	text   *text  // nil until DATA or BDAT
 }
 
@@ -197,7 +198,8 @@ func (s *session) withinRate() bool {
 func (s *session) addRecipient(address, dsn string) error {
 	m := s.mail
 	size := int64(len(address)*3 + len(dsn) + recipientSize)
-	if !s.server.envelopes.take(m.source, size, len(m.To) == 0) {
+	free := func(taken int64) int64 { return maxEnvelopes - taken }
+	if !s.server.envelopes.take(m.source, size, free, len(m.To) == 0) {
 		return errManyEnvelopes
 	}
 	m.memory += size
@@ -213,6 +215,7 @@ func (s *session) reset() {
 	}
 	s.mail = nil
 	s.server.envelopes.give(m.source, m.memory)
+	s.server.files.give(m.source, m.disk)
 	if m.text != nil && m.text.file != nil {
 		m.text.file.discard()
 	}

@@ -37,35 +37,40 @@ func (s *Server) KeepHolds(ctx context.Context) {
 
 // pruneHolds removes from the records what is not held any more.
 func (od *orders) pruneHolds(ctx context.Context) error {
+	records, err := od.files.HoldRecords()
+	for i := range records {
+		err = errors.Join(err, od.pruneRecord(ctx, &records[i]))
+	}
+	return err
+}
+
+// pruneRecord removes from a record what is not held any more. Orders to hold and to release wait for it.
+func (od *orders) pruneRecord(ctx context.Context, r *spool.HoldRecord) error {
+	now := time.Now()
+	if now.Sub(r.WrittenAt) < recordGrace || r.Damaged {
+		return nil
+	}
 	if err := od.beginHold(ctx); err != nil {
 		return err
 	}
 	defer od.endHold()
-	records, err := od.files.HoldRecords()
-	now := time.Now()
-	for i := range records {
-		r := &records[i]
-		if now.Sub(r.WrittenAt) < recordGrace || r.Damaged {
-			continue
+	over := spool.HoldRecord{Number: r.Number}
+	for _, spoolID := range append(r.Messages, r.Released...) {
+		needed, err := od.needsHold(ctx, spoolID)
+		if err != nil {
+			return err
 		}
-		over := spool.HoldRecord{Number: r.Number}
-		for _, spoolID := range append(r.Messages, r.Released...) {
-			needed, err := od.needsHold(ctx, spoolID)
-			if err != nil {
-				return err
-			}
-			if !needed {
-				over.Messages = append(over.Messages, spoolID)
-			}
-		}
-		if r.Ended(now) {
-			over.Threads = r.Threads
-		}
-		if !over.IsEmpty() {
-			err = errors.Join(err, od.files.DropHolds(over))
+		if !needed {
+			over.Messages = append(over.Messages, spoolID)
 		}
 	}
-	return err
+	if r.Ended(now) {
+		over.Threads = r.Threads
+	}
+	if over.IsEmpty() {
+		return nil
+	}
+	return od.files.DropHolds(over)
 }
 
 // needsHold reports whether a message is held, or is to be.

@@ -194,6 +194,9 @@ func (h *Holds) changeHolds(change func() error) error {
 // editHolds writes those of the records again that edit has changed.
 func (h *Holds) editHolds(edit func(*HoldRecord) bool) error {
 	records, err := h.readRecords()
+	if err != nil {
+		return err
+	}
 	for i := range records {
 		if edit(&records[i]) {
 			err = errors.Join(err, h.replaceRecord(&records[i]))
