@@ -69,8 +69,12 @@ func (f *Form) sets(name string) bool {
 	})
 }
 
+// maxFieldName bounds the name of a field in bytes. The library that writes headers folds the value beside
+// the name, and needs room for it.
+const maxFieldName = 60
+
 func isFieldName(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
+	return s != "" && len(s) <= maxFieldName && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 // addressesIn returns the plain addresses in the value of a field, in any syntax
