@@ -42,6 +42,9 @@ func flood(s *site, sender func(i int) string) error {
 // manyRecipients sends eight messages to 250 000 recipients each, as a trusted user may: users of
 // one host, and of a thousand hosts.
 func manyRecipients(s *site) error {
+	if err := s.startEmpty(); err != nil {
+		return err
+	}
 	return toMany(s, 8, 250_000, func(message, n int) string {
 		if message%2 == 0 {
 			return "big.example"
@@ -50,15 +53,19 @@ func manyRecipients(s *site) error {
 	})
 }
 
-// manyHosts sends ten messages to as many recipients as one of a user may have, with a host each, to
-// a scheduler with an empty queue.
-func manyHosts(s *site) error {
+// startEmpty starts the scheduler again with an empty queue.
+func (s *site) startEmpty() error {
 	err := errors.Join(s.stop(), os.Remove(filepath.Join(s.dir, "po/.scheduler.state")))
 	for _, dir := range []string{"po/transport", "po/queue"} {
 		path := filepath.Join(s.dir, dir)
 		err = errors.Join(err, os.RemoveAll(path), os.Mkdir(path, 0o755))
 	}
-	if err = errors.Join(err, s.start()); err != nil {
+	return errors.Join(err, s.start())
+}
+
+// manyHosts sends ten messages to as many recipients as one of a user may have, with a host each.
+func manyHosts(s *site) error {
+	if err := s.startEmpty(); err != nil {
 		return err
 	}
 	return toMany(s, 10, queue.MaxUserRecipients, func(message, n int) string { return fmt.Sprintf("m%d-%d.example", message, n) })
