@@ -20,18 +20,40 @@ import (
 	"zsched/internal/testing/memdisk"
 )
 
-// A copy that counts and finds no room for its name, or whose message is out of sight, is left for later,
-// and no start ends because of it.
-func TestCopyWithoutRoomOrMessageIsFinishedLater(t *testing.T) {
-	const office = "/copies"
-	d := memdisk.New(office, os.Geteuid(), rand.New(rand.NewPCG(1, 1)))
-	defer postoffice.Mount(office, d)()
+// office is a postoffice in memory.
+const office = "/copies"
+
+// copiesOnDisk makes the postoffice, and a committer of copies in it, until unmount is called.
+func copiesOnDisk(t *testing.T, levels int) (d *memdisk.Disk, c *Committer, unmount func()) {
+	t.Helper()
+	d = memdisk.New(office, os.Geteuid(), rand.New(rand.NewPCG(1, 1)))
+	restore := postoffice.Mount(office, d)
 	for _, dir := range []string{"queue", "transport"} {
 		equal(t, dir, postoffice.MakeDir(postoffice.WorkingDir, office+"/"+dir, 0o755), nil)
 	}
-	c, err := OpenCopies(office, 0)
+	c, err := OpenCopies(office, levels)
 	equal(t, "open", err, nil)
-	defer c.Close()
+	return d, c, func() {
+		c.Close()
+		restore()
+	}
+}
+
+// stagedItem is a copy whose message file is complete.
+func stagedItem(t *testing.T) Item {
+	t.Helper()
+	file, err := postoffice.CreateTemp(office, "copy-")
+	equal(t, "create", err, nil)
+	_, err = file.Write([]byte(message))
+	equal(t, "write", errors.Join(err, file.Close()), nil)
+	return Item{Contents: contentsFor(message), Message: file.Name(), Source: "S1XMVQKNOA"}
+}
+
+// A copy that counts and finds no room for its name, or whose message is out of sight, is left for later,
+// and no start ends because of it.
+func TestCopyWithoutRoomOrMessageIsFinishedLater(t *testing.T) {
+	d, c, unmount := copiesOnDisk(t, 0)
+	defer unmount()
 	equal(t, "staging", c.MakeStaging(), nil)
 	equal(t, "message", postoffice.WriteFile(postoffice.WorkingDir, office+"/queue/copy", []byte("mail"), true), nil)
 	info, err := postoffice.Lstat(office + "/queue/copy")
@@ -78,15 +100,8 @@ func TestCopyWithoutRoomOrMessageIsFinishedLater(t *testing.T) {
 // A copy that does not count and cannot be removed is told to the caller, who tries again: left alone, it
 // would count when its source is gone.
 func TestCopyThatCannotBeRemovedIsTriedAgain(t *testing.T) {
-	const office = "/copies"
 	for _, at := range []string{"unlink transport/.scheduler", "unlink queue", "away"} {
-		d := memdisk.New(office, os.Geteuid(), rand.New(rand.NewPCG(1, 1)))
-		unmount := postoffice.Mount(office, d)
-		for _, dir := range []string{"queue", "transport"} {
-			equal(t, dir, postoffice.MakeDir(postoffice.WorkingDir, office+"/"+dir, 0o755), nil)
-		}
-		c, err := OpenCopies(office, 0)
-		equal(t, "open", err, nil)
+		d, c, unmount := copiesOnDisk(t, 0)
 		var left []Left
 		c.NotUndone = func(l Left) { left = append(left, l) }
 		c.Claim = func(items []*Item) error {
@@ -97,11 +112,8 @@ func TestCopyThatCannotBeRemovedIsTriedAgain(t *testing.T) {
 			d.SetFaults(memdisk.Faults{Probability: 1, Error: unix.EIO, At: at})
 			return nil
 		}
-		file, err := postoffice.CreateTemp(office, "copy-")
-		equal(t, "create", err, nil)
-		_, err = file.Write([]byte(message))
-		equal(t, "write", errors.Join(err, file.Close()), nil)
-		c.Commit([]*Item{{Contents: contentsFor(message), Message: file.Name(), Source: "S1XMVQKNOA"}})
+		i := stagedItem(t)
+		c.Commit([]*Item{&i})
 		if len(left) != 1 || c.FinishLeft(left[0]) == nil {
 			t.Fatalf("%s: %v are left", at, left)
 		}
@@ -113,32 +125,20 @@ func TestCopyThatCannotBeRemovedIsTriedAgain(t *testing.T) {
 		if files := d.Files("/"); len(files) > 0 {
 			t.Errorf("%s: %q", at, files)
 		}
-		c.Close()
 		unmount()
 	}
 }
 
 // A copy whose message cannot be looked at when it is in queue/ leaves nothing.
 func TestCopyThatIsMovedWithAnErrorIsUndone(t *testing.T) {
-	const office = "/copies"
-	d := memdisk.New(office, os.Geteuid(), rand.New(rand.NewPCG(1, 1)))
-	defer postoffice.Mount(office, d)()
-	for _, dir := range []string{"queue", "transport"} {
-		equal(t, dir, postoffice.MakeDir(postoffice.WorkingDir, office+"/"+dir, 0o755), nil)
-	}
-	c, err := OpenCopies(office, 0)
-	equal(t, "open", err, nil)
-	defer c.Close()
+	d, c, unmount := copiesOnDisk(t, 0)
+	defer unmount()
 	c.Step = func(step string) {
 		if strings.HasPrefix(step, "move message") {
 			d.SetFaults(memdisk.Faults{Probability: 1, Error: unix.EIO, At: "stat queue/"})
 		}
 	}
-	file, err := postoffice.CreateTemp(office, "copy-")
-	equal(t, "create", err, nil)
-	_, err = file.Write([]byte(message))
-	equal(t, "write", errors.Join(err, file.Close()), nil)
-	i := Item{Contents: contentsFor(message), Message: file.Name(), Source: "S1XMVQKNOA"}
+	i := stagedItem(t)
 	c.Commit([]*Item{&i})
 	if files := d.Files("/"); !errors.Is(i.Err, unix.EIO) || i.Moved || len(files) > 0 {
 		t.Errorf("%v, moved %t, %q are left", i.Err, i.Moved, files)
@@ -148,23 +148,12 @@ func TestCopyThatIsMovedWithAnErrorIsUndone(t *testing.T) {
 // Whatever call of a commit is the first that fails, and all after it do, the copy counts and gets its
 // name later, or nothing of it is left in the end.
 func TestCopyIsWholeOrGoneAfterEachFault(t *testing.T) {
-	const office = "/copies"
 	for after, failed := 0, true; failed; after++ {
-		d := memdisk.New(office, os.Geteuid(), rand.New(rand.NewPCG(1, 1)))
-		unmount := postoffice.Mount(office, d)
-		for _, dir := range []string{"queue", "transport"} {
-			equal(t, dir, postoffice.MakeDir(postoffice.WorkingDir, office+"/"+dir, 0o755), nil)
-		}
-		c, err := OpenCopies(office, 1)
-		equal(t, "open", err, nil)
+		d, c, unmount := copiesOnDisk(t, 1)
 		var left []Left
 		c.NotUndone = func(l Left) { left = append(left, l) }
 		c.Claim = func([]*Item) error { return nil }
-		file, err := postoffice.CreateTemp(office, "copy-")
-		equal(t, "create", err, nil)
-		_, err = file.Write([]byte(message))
-		equal(t, "write", errors.Join(err, file.Close()), nil)
-		i := Item{Contents: contentsFor(message), Message: file.Name(), Source: "S1XMVQKNOA"}
+		i := stagedItem(t)
 		d.SetFaults(memdisk.Faults{Probability: 1, Error: unix.EIO, After: after})
 		c.Commit([]*Item{&i})
 		failed = d.Failed() > 0
@@ -182,7 +171,6 @@ func TestCopyIsWholeOrGoneAfterEachFault(t *testing.T) {
 		if i.Claimed && (i.Path == "" || len(files) != 2) || !i.Claimed && len(files) > 0 {
 			t.Errorf("after %d calls: %v, claimed %t, %q, %q are left", after, i.Err, i.Claimed, i.Path, files)
 		}
-		c.Close()
 		unmount()
 	}
 }

@@ -231,7 +231,7 @@ func (mv *mover) isClaimed(copied, source string) (bool, error) {
 
 // undoLater tries again, in the background, to remove a copy that does not count.
 func (mv *mover) undoLater(l queue.Left) {
-	mv.s.warn(fmt.Sprintf("copy %v, which is not to be sent, cannot be removed from %s; this is tried again", l, mv.copies.StagingDir()))
+	mv.s.warn(fmt.Sprintf("copy %v, which does not count, cannot be removed from %s; this is tried again", l, mv.copies.StagingDir()))
 	mv.tryAgain(func() bool { return mv.copies.FinishLeft(l) == nil })
 }
 
