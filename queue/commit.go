@@ -62,7 +62,10 @@ type Item struct {
 	// Claimed says that a copy counts, although it may have no name yet: with an error, Publish
 	// is to be called again.
 	Claimed bool
-	Err     error
+	// Left is what is left of a copy that does not count and cannot be removed, for FinishLeft.
+	// While its source is there, a Finish removes it too.
+	Left *Left
+	Err  error
 
 	info   os.FileInfo
 	number uint64
@@ -87,9 +90,6 @@ type Committer struct {
 	// sets is undone. With an error of its own, it is not known which are claimed: all of them
 	// stay as they are until Finish is called. nil: a copy is claimed by its name.
 	Claim func(items []*Item) error
-	// NotUndone is called with copies that do not count and cannot be removed, for FinishLeft. nil: the
-	// next Finish removes them.
-	NotUndone func(Left)
 	// SyncAll makes everything in transport/ and queue/ durable. Tests replace it.
 	SyncAll func() error
 

@@ -83,8 +83,8 @@ func (c *Committer) undo(i *Item) {
 	}
 	if err == nil {
 		i.Moved = false
-	} else if c.NotUndone != nil {
-		c.NotUndone(Left{name: filepath.Base(i.staged), spoolID: i.SpoolID(), number: i.number})
+	} else {
+		i.Left = &Left{name: filepath.Base(i.staged), spoolID: i.SpoolID(), number: i.number}
 	}
 }
 

@@ -102,8 +102,6 @@ func TestCopyWithoutRoomOrMessageIsFinishedLater(t *testing.T) {
 func TestCopyThatCannotBeRemovedIsTriedAgain(t *testing.T) {
 	for _, at := range []string{"unlink transport/.scheduler", "unlink queue", "away"} {
 		d, c, unmount := copiesOnDisk(t, 0)
-		var left []Left
-		c.NotUndone = func(l Left) { left = append(left, l) }
 		c.Claim = func(items []*Item) error {
 			items[0].Err = errors.New("not claimed")
 			if at == "away" {
@@ -114,14 +112,14 @@ func TestCopyThatCannotBeRemovedIsTriedAgain(t *testing.T) {
 		}
 		i := stagedItem(t)
 		c.Commit([]*Item{&i})
-		if len(left) != 1 || c.FinishLeft(left[0]) == nil {
-			t.Fatalf("%s: %v are left", at, left)
+		if i.Left == nil || c.FinishLeft(*i.Left) == nil {
+			t.Fatalf("%s: %v is left", at, i.Left)
 		}
 		d.SetFaults(memdisk.Faults{})
 		if at == "away" {
 			equal(t, "back", postoffice.Publish(office+"/away", office+"/transport"), nil)
 		}
-		equal(t, "finish", c.FinishLeft(left[0]), nil)
+		equal(t, "finish", c.FinishLeft(*i.Left), nil)
 		if files := d.Files("/"); len(files) > 0 {
 			t.Errorf("%s: %q", at, files)
 		}
@@ -150,8 +148,6 @@ func TestCopyThatIsMovedWithAnErrorIsUndone(t *testing.T) {
 func TestCopyIsWholeOrGoneAfterEachFault(t *testing.T) {
 	for after, failed := 0, true; failed; after++ {
 		d, c, unmount := copiesOnDisk(t, 1)
-		var left []Left
-		c.NotUndone = func(l Left) { left = append(left, l) }
 		c.Claim = func([]*Item) error { return nil }
 		i := stagedItem(t)
 		d.SetFaults(memdisk.Faults{Probability: 1, Error: unix.EIO, After: after})
@@ -161,8 +157,8 @@ func TestCopyIsWholeOrGoneAfterEachFault(t *testing.T) {
 		if i.Claimed {
 			c.Publish([]*Item{&i})
 		}
-		for _, l := range left {
-			equal(t, "finish", c.FinishLeft(l), nil)
+		if i.Left != nil {
+			equal(t, "finish", c.FinishLeft(*i.Left), nil)
 		}
 		if !i.Claimed {
 			_ = postoffice.RemovePath(i.Message) // as its maker does

@@ -68,15 +68,43 @@ func (mv *mover) commit(batch []*resubmission) {
 		m.err = mv.check(m)
 	}
 	mv.publish(batch)
-	results := make([]Result, len(batch))
-	for i, m := range batch {
+	var results []Result
+	for _, m := range batch {
 		mv.markSent(m)
-		for _, p := range m.staged {
-			p.remove()
+		if mv.undone(m) {
+			results = append(results, mv.resubmitted(m))
 		}
-		results[i] = mv.resubmitted(m)
 	}
 	mv.s.queue.add(results...)
+}
+
+// undone removes what is left of copies that do not count. If it cannot, it returns false and answers
+// when it could: a message is not removed before the answer, and while it is there, its d lines say that
+// they do not count.
+func (mv *mover) undone(m *resubmission) bool {
+	var left []queue.Left
+	for _, p := range m.staged {
+		p.remove()
+		if p.item.Left != nil {
+			left = append(left, *p.item.Left)
+		}
+	}
+	if len(left) == 0 {
+		return true
+	}
+	mv.s.warn(fmt.Sprintf("%s: %v; the copy, which does not count, cannot be removed from %s: its recipients wait, and this is tried again", m.Path, m.err, mv.copies.StagingDir()))
+	mv.tryAgain(func() bool {
+		if left = mv.finishLeft(left); len(left) == 0 {
+			mv.s.queue.add(mv.resubmitted(m))
+		}
+		return len(left) == 0
+	})
+	return false
+}
+
+// finishLeft tries to finish copies, and returns those that are still left.
+func (mv *mover) finishLeft(left []queue.Left) []queue.Left {
+	return slices.DeleteFunc(left, func(l queue.Left) bool { return mv.copies.FinishLeft(l) == nil })
 }
 
 // check opens the old control file and checks that the staged copies still fit.
@@ -187,7 +215,7 @@ func (mv *mover) finish() error {
 	if len(left) > 0 {
 		mv.s.warn(fmt.Sprintf("a crash has left copies for which there is no room, or whose messages are out of sight; they are tried again: %v", left))
 		mv.tryAgain(func() bool {
-			left = slices.DeleteFunc(left, func(l queue.Left) bool { return mv.copies.FinishLeft(l) == nil })
+			left = mv.finishLeft(left)
 			return len(left) == 0
 		})
 	}
@@ -227,12 +255,6 @@ func (mv *mover) isClaimed(copied, source string) (bool, error) {
 		}), nil
 	}
 	return true, nil
-}
-
-// undoLater tries again, in the background, to remove a copy that does not count.
-func (mv *mover) undoLater(l queue.Left) {
-	mv.s.warn(fmt.Sprintf("copy %v, which does not count, cannot be removed from %s; this is tried again", l, mv.copies.StagingDir()))
-	mv.tryAgain(func() bool { return mv.copies.FinishLeft(l) == nil })
 }
 
 // publishLater tries again, in the background, to give copies their names that count already. If

@@ -185,6 +185,41 @@ func TestCrashInTheLinesOfAReroute(t *testing.T) {
 	}
 }
 
+// A copy that an error has undone and that cannot be removed has no answer until it is: then its source,
+// which is not removed before the answer, says whether it counts, also after a crash.
+func TestAnswerWaitsForTheEndOfAnUndoneCopy(t *testing.T) {
+	for _, crash := range []bool{false, true} {
+		o := newRoutedSpool(t)
+		o.put("7", control("7", toBob))
+		o.open(Options{})
+		staging := filepath.Join(o.dir, "transport/.scheduler")
+		m := o.begun(scheduler.Resubmit{Path: "7", Channel: "uucp", Host: "relay"})
+		o.s.mover.copies.Step = func(what string) {
+			if what == "claim" { // no d line can be written, and the copy is out of sight
+				check(t, postoffice.Close(m.old.fd))
+				m.old.fd = -1
+				check(t, os.Rename(staging, staging+".away"))
+			}
+		}
+		o.s.mover.publish([]*resubmission{m})
+		o.s.mover.markSent(m)
+		if m.err == nil || o.s.mover.undone(m) {
+			t.Fatalf("%v", m.err)
+		}
+		if w := answer[Warning](o); !strings.Contains(w.Text, "its recipients wait") {
+			t.Errorf("%+v", w)
+		}
+		check(t, os.Rename(staging+".away", staging))
+		if !crash {
+			if a := answer[Answered](o); a.Err == nil || len(a.Offsets) > 0 {
+				t.Errorf("%+v", a)
+			}
+			o.holds("queue/7", "transport/7")
+		}
+		o.survives(fmt.Sprintf("crash: %t", crash), map[string]int{"bob@b.example": 1})
+	}
+}
+
 // diesAt stages and publishes a resubmission, and dies at a step.
 func (o *testSpool) diesAt(step string, asked scheduler.Resubmit) *resubmission {
 	o.t.Helper()

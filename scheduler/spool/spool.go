@@ -200,7 +200,7 @@ func (s *Spool) openParts() (err error) {
 	if s.mover.copies, err = queue.OpenCopies(s.options.Postoffice, s.options.HashLevels); err != nil {
 		return err
 	}
-	s.mover.copies.Claim, s.mover.copies.NotUndone = claim, s.mover.undoLater
+	s.mover.copies.Claim = claim
 	transport := s.places.pairs[Queue].transport
 	s.lockHolders = lockHolders{transport, os.Getpid(), ctlfile.MaxPID}
 	if err := s.places.control.CannotTakeOver(); err != nil {
