@@ -114,7 +114,7 @@ func MergeDSN(first, second string) string {
 func DSNWord(dsn, key string) (value string, ok bool) {
 	for name, value := range DSNWords(dsn) {
 		if strings.EqualFold(name, key) {
-			if strings.ContainsFunc(value, isControl) {
+			if strings.ContainsFunc(value, IsControl) {
 				return "", false
 			}
 			return value, true
@@ -135,7 +135,8 @@ func DSNWords(dsn string) iter.Seq2[string, string] {
 	}
 }
 
-func isControl(r rune) bool { return r < ' ' || r == 0x7f }
+// IsControl reports whether a character could end a line or a word for another program.
+func IsControl(r rune) bool { return r < ' ' || r == 0x7f }
 
 // DSNValue reports whether s, the value of an ENVID, RET, NOTIFY or ORCPT, is valid in
 // an SMTP command: visible ASCII, at most 500 bytes.

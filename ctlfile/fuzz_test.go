@@ -35,7 +35,7 @@ func FuzzDSN(f *testing.F) {
 	f.Add("BY=-999999999;N notify=never,delay ORCPT=;+ +4 +zz\tRET=a\x01b")
 	f.Fuzz(func(t *testing.T, dsn string) {
 		for _, key := range []string{"NOTIFY", "ORCPT", "BY", "RET", "ENVID"} {
-			if value, _ := DSNWord(dsn, key); strings.ContainsFunc(value, isControl) {
+			if value, _ := DSNWord(dsn, key); strings.ContainsFunc(value, IsControl) {
 				t.Errorf("%s is %q", key, value)
 			}
 		}

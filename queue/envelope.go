@@ -169,7 +169,7 @@ func (p *envelopeReader) apply(line string) error {
 	e := p.envelope
 	word, value := cutWord(line)
 	value = strings.TrimRight(value, " \t\r")
-	if strings.ContainsFunc(value, func(c rune) bool { return c != '\t' && isControl(c) }) {
+	if strings.ContainsFunc(value, func(c rune) bool { return c != '\t' && ctlfile.IsControl(c) }) {
 		return p.fail("a control character in the value of %q", word)
 	}
 	switch word {
@@ -239,6 +239,3 @@ func parameters(value string) string {
 	}
 	return strings.Join(slices.DeleteFunc(words[:], func(word string) bool { return word == "" }), " ")
 }
-
-// isControl reports whether a character could end a line or a word for another program.
-func isControl(r rune) bool { return r < ' ' || r == 0x7f }

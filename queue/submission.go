@@ -98,7 +98,7 @@ func (s *Submission) check() error {
 		}
 	}
 	for _, text := range []string{s.By, s.RcvdFrom, s.With, s.BodyType, s.Source} {
-		if strings.ContainsFunc(text, isControl) {
+		if strings.ContainsFunc(text, ctlfile.IsControl) {
 			return fmt.Errorf("%.200q has a control character", text)
 		}
 	}

@@ -297,7 +297,7 @@ func (m *Machine) header(in *Submission, e *queue.Envelope, fields header.Fields
 	all := header.Fields{m.received(e, from, id, at)}
 	all = append(all, fields...)
 	messageID := fields.Value("Message-ID")
-	if messageID == "" || len(messageID) > 500 || strings.ContainsFunc(messageID, isControl) {
+	if messageID == "" || len(messageID) > 500 || strings.ContainsFunc(messageID, ctlfile.IsControl) {
 		messageID = "<" + id + "@" + m.Host + ">"
 	}
 	if !fields.Has("Message-ID") {
@@ -338,5 +338,3 @@ func displayed(from origin, host string) string {
 	}
 	return from.login
 }
-
-func isControl(r rune) bool { return r < ' ' || r == 0x7f }
