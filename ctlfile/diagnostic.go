@@ -17,9 +17,21 @@ import (
 	"zsched/internal/text"
 )
 
-// MaxText bounds the length in bytes of a d line's notary, and of its text. Longer ones
-// are truncated.
-const MaxText = 8162
+// MaxText bounds the length in bytes of a d line's notary, and of its text. What is left out is the
+// end of a notary, and the middle of a text.
+const MaxText = 1000
+
+// maxDiagnostics is how many bytes the notaries of all recipients may have in a file, and their texts, so
+// that no replies of servers make the file longer than MaxSize.
+const maxDiagnostics = 48 << 20
+
+// minText is the least that a text may have: SentText ends with what a restart needs.
+const minText = 100
+
+// maxText is MaxText for a recipient of the file.
+func (f *File) maxText() int {
+	return max(minText, min(MaxText, maxDiagnostics/max(1, len(f.Recipients))))
+}
 
 // Diagnostic is a d line: what became of a recipient.
 type Diagnostic struct {
@@ -100,8 +112,8 @@ func (f *File) nLine(offset int64) int64 {
 // appendTo appends the d line to b in the form that agents write: N is the
 // offset of the letter. A Tag other than Delivered is written as Open. In Notary
 // and Text a line end becomes CR, TAB and NUL become a space, and both are cut
-// to MaxText.
-func (d *Diagnostic) appendTo(b []byte) []byte {
+// to a length, but for the first three fields of Notary: a restart needs them.
+func (d *Diagnostic) appendTo(b []byte, length int) []byte {
 	tag := Open
 	if d.Tag == Delivered {
 		tag = Delivered
@@ -115,13 +127,16 @@ func (d *Diagnostic) appendTo(b []byte) []byte {
 	b = append(b, "::"...)
 	b = strconv.AppendInt(b, max(0, d.At.Unix()), 10)
 	b = append(b, '\t')
-	b = appendText(b, d.Notary)
+	first := 0
+	for range 3 {
+		first += strings.IndexByte(d.Notary[first:], 1) + 1
+	}
+	b = appendText(b, text.Cut(d.Notary, max(length, first)))
 	b = append(b, '\t')
-	return append(appendText(b, d.Text), '\n')
+	return append(appendText(b, text.CutMiddle(d.Text, length)), '\n')
 }
 
 func appendText(b []byte, s string) []byte {
-	s = text.Cut(s, MaxText)
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; c {
 		case '\n':
@@ -135,24 +150,24 @@ func appendText(b []byte, s string) []byte {
 	return b
 }
 
-// AppendDiagnostic appends d lines and returns when they are on disk.
+// AppendDiagnostic appends d lines to the file and returns when they are on disk.
 // It writes all of them at once, so that lines of other processes do not come between
 // them. After a short write, it removes the incomplete text and returns ENOSPC. It also
 // removes lines that could not be made durable: their writer then does not act on them, so
 // they must not count later.
 // fd is as for Swap and must not be used by another goroutine during the call.
 // The Offset of the diagnostics is ignored.
-func AppendDiagnostic(fd int, diagnostics ...Diagnostic) error {
-	return AppendDiagnosticWith(postoffice.SyncData, fd, diagnostics...)
+func (f *File) AppendDiagnostic(fd int, diagnostics ...Diagnostic) error {
+	return f.AppendDiagnosticWith(postoffice.SyncData, fd, diagnostics...)
 }
 
 // AppendDiagnosticWith is AppendDiagnostic with a function that makes the file
 // durable. Such a function may do so for several files together.
-func AppendDiagnosticWith(sync func(fd int) error, fd int, diagnostics ...Diagnostic) error {
+func (f *File) AppendDiagnosticWith(sync func(fd int) error, fd int, diagnostics ...Diagnostic) error {
 	if len(diagnostics) == 0 {
 		return nil
 	}
-	n, err := appendLines(fd, diagnostics)
+	n, err := appendLines(fd, f.maxText(), diagnostics)
 	if err == nil {
 		if err = sync(fd); err != nil {
 			err = errors.Join(err, undoAppend(fd, n))
@@ -165,7 +180,7 @@ func AppendDiagnosticWith(sync func(fd int) error, fd int, diagnostics ...Diagno
 }
 
 // appendLines returns how many bytes it has appended.
-func appendLines(fd int, diagnostics []Diagnostic) (n int, err error) {
+func appendLines(fd, length int, diagnostics []Diagnostic) (n int, err error) {
 	torn, err := lastLineIsTorn(fd)
 	if err != nil {
 		return 0, err
@@ -178,7 +193,7 @@ func appendLines(fd int, diagnostics []Diagnostic) (n int, err error) {
 		b = append(b, "  \n"...)
 	}
 	for i := range diagnostics {
-		b = diagnostics[i].appendTo(b)
+		b = diagnostics[i].appendTo(b, length)
 	}
 	return len(b), appendOnce(fd, b)
 }

@@ -55,7 +55,7 @@ func TestDiagnosticLineCannotBeBroken(t *testing.T) {
 		Recipient: 226, Header: 262, N: 156, At: time.Unix(5, 0),
 		Notary: "a\nr b\tc\x01failed", Text: "550 no\nd 1:2:3::4\tx\ty\x00z",
 	}
-	f := mustParse(t, worked+string(d.appendTo(nil)))
+	f := mustParse(t, worked+string(d.appendTo(nil, MaxText)))
 	equal(t, "lines", len(f.Diagnostics), 1)
 	equal(t, "notary", f.Diagnostics[0].Notary, "a\rr b c\x01failed")
 	equal(t, "text", f.Diagnostics[0].Text, "550 no\rd 1:2:3::4 x y z")
@@ -68,7 +68,7 @@ func TestDiagnosticsOfAnyTextAreReadBack(t *testing.T) {
 			Recipient: 226, Header: 262, N: rapid.SampledFrom([]int64{-1, 156}).Draw(t, "N"),
 			At: time.Unix(rapid.Int64Range(-9, 1<<40).Draw(t, "at"), 0), Notary: text.Draw(t, "notary"), Text: text.Draw(t, "text"),
 		}
-		f, err := Parse(d.appendTo([]byte(worked)))
+		f, err := Parse(d.appendTo([]byte(worked), MaxText))
 		if err != nil || len(f.Diagnostics) != 1 {
 			t.Fatal(f, err)
 		}
@@ -87,9 +87,34 @@ func TestDiagnosticTextIsBounded(t *testing.T) {
 	long := Diagnostic{Recipient: 226, Header: 262, N: -1, At: time.Unix(5, 0)}
 	for _, text := range []string{strings.Repeat("x", MaxText), strings.Repeat("x", 1<<20), strings.Repeat("ä", MaxText), strings.Repeat("\x80", MaxText+9)} {
 		long.Text, long.Notary = text, text
-		d := mustParse(t, worked+string(long.appendTo(nil))).Diagnostics[0]
-		if len(d.Text) > MaxText || len(d.Text) < MaxText-3 || d.Notary != d.Text || utf8.ValidString(text) != utf8.ValidString(d.Text) {
+		d := mustParse(t, worked+string(long.appendTo(nil, MaxText))).Diagnostics[0]
+		valid := utf8.ValidString(text)
+		if len(d.Text) > MaxText || valid && len(d.Text) < MaxText-6 || len(d.Notary) > MaxText || len(d.Notary) < MaxText-3 || valid != utf8.ValidString(d.Notary) {
 			t.Errorf("%d bytes of text, %d of notary", len(d.Text), len(d.Notary))
+		}
+	}
+}
+
+// Whatever servers reply to all recipients of a message, its control file does not become too large to be
+// read, and what a restart needs is there.
+func TestDiagnosticsOfManyRecipientsFit(t *testing.T) {
+	user := strings.Repeat("u", 200)
+	failed := Diagnostic{Recipient: 226, Header: 262, N: -1, Notary: user + "\x01failed\x015.2.1\x01" + strings.Repeat("n", 1<<13), Text: "550 " + strings.Repeat("t", 1<<13)}
+	sent := Diagnostic{Recipient: 226, Header: 262, N: -1, Notary: "\x03\x01" + Rerouted.Action(), Text: SentText("smtp/"+strings.Repeat("h", 1000), 250_000, "S258367XMVQKNOA")}
+	for _, recipients := range []int{1, 20_000, 250_000, 10_000_000} {
+		f := &File{Recipients: make([]Recipient, recipients)}
+		line := failed.appendTo(nil, f.maxText())
+		if size := recipients * len(line); recipients <= 250_000 && size > MaxSize*3/4 {
+			t.Errorf("%d recipients: the d lines have %d bytes", recipients, size)
+		}
+		read := mustParse(t, worked+string(line)).Diagnostics[0]
+		if !strings.HasPrefix(read.Notary, user+"\x01failed\x015.2.1\x01") || !strings.HasPrefix(read.Text, "550 t") {
+			t.Errorf("%d recipients: %q, %q", recipients, read.Notary, read.Text)
+		}
+		line = sent.appendTo(nil, f.maxText())
+		moved := Diagnostic{Text: string(line[:len(line)-1])}
+		if !moved.IsIn("S258367XMVQKNOA") || sentTogether(moved.Text) != 250_000 {
+			t.Errorf("%d recipients: %q", recipients, line)
 		}
 	}
 }
@@ -98,7 +123,7 @@ func TestDiagnosticsAreAppendedThenMarked(t *testing.T) {
 	s := spoolFile(t, worked)
 	fd := s.open()
 	d := Diagnostic{Recipient: 226, Header: 262, N: -1, At: time.Unix(1047508710, 0), Notary: "carol\x01failed", Text: "no such user"}
-	if err := AppendDiagnostic(fd, d, d); err != nil {
+	if err := new(File).AppendDiagnostic(fd, d, d); err != nil {
 		t.Fatal(err)
 	}
 	const line = "d 226:262:-1::1047508710\tcarol\x01failed\tno such user\n"
@@ -107,7 +132,7 @@ func TestDiagnosticsAreAppendedThenMarked(t *testing.T) {
 	swapOrFail(t, fd, 226, Open, Failed)
 	swapOrFail(t, fd, 296, Open, Delivered)
 	equal(t, "file", s.text(), worked[:227]+"-"+worked[228:]+"d+"+line[2:]+line)
-	if err := AppendDiagnostic(fd); err != nil {
+	if err := new(File).AppendDiagnostic(fd); err != nil {
 		t.Error(err)
 	}
 }
@@ -120,7 +145,7 @@ func TestDiagnosticIsAppendedAfterATornLine(t *testing.T) {
 	equal(t, "Torn", mustParse(t, s.text()).Torn, 296)
 	equal(t, "diagnostics", len(mustParse(t, s.text()).Diagnostics), 0)
 	d := Diagnostic{Recipient: 226, Header: 262, N: -1, At: time.Unix(1, 0), Notary: "carol\x01failed"}
-	if err := AppendDiagnostic(s.open(), d); err != nil {
+	if err := new(File).AppendDiagnostic(s.open(), d); err != nil {
 		t.Fatal(err)
 	}
 	f := mustParse(t, s.text())
@@ -148,7 +173,7 @@ func TestShortAppendIsRemoved(t *testing.T) {
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &small); err != nil {
 		t.Fatal(err)
 	}
-	err := AppendDiagnostic(fd, Diagnostic{Recipient: 226, Text: "longer than the room"})
+	err := new(File).AppendDiagnostic(fd, Diagnostic{Recipient: 226, Text: "longer than the room"})
 	if e := unix.Setrlimit(unix.RLIMIT_FSIZE, &limit); e != nil {
 		t.Fatal(e)
 	}
@@ -165,19 +190,19 @@ func TestLineThatCannotBeMadeDurableIsRemoved(t *testing.T) {
 	s := spoolFile(t, worked+"d 109:2")
 	fd := s.open()
 	fails := func(int) error { return unix.EIO }
-	if err := AppendDiagnosticWith(fails, fd, Diagnostic{Recipient: 226, Notary: "carol\x01failed"}); !errors.Is(err, unix.EIO) {
+	if err := new(File).AppendDiagnosticWith(fails, fd, Diagnostic{Recipient: 226, Notary: "carol\x01failed"}); !errors.Is(err, unix.EIO) {
 		t.Errorf("error %v", err)
 	}
 	equal(t, "file", s.text(), worked+"d 109:2")
 	// Another process has appended a line meanwhile.
 	other := s.open()
 	fails = func(int) error {
-		if err := AppendDiagnostic(other, Diagnostic{Recipient: 109, Notary: "bob\x01delivered"}); err != nil {
+		if err := new(File).AppendDiagnostic(other, Diagnostic{Recipient: 109, Notary: "bob\x01delivered"}); err != nil {
 			t.Error(err)
 		}
 		return unix.EIO
 	}
-	if err := AppendDiagnosticWith(fails, fd, Diagnostic{Recipient: 226, Notary: "carol\x01failed"}); !errors.Is(err, unix.EIO) {
+	if err := new(File).AppendDiagnosticWith(fails, fd, Diagnostic{Recipient: 226, Notary: "carol\x01failed"}); !errors.Is(err, unix.EIO) {
 		t.Errorf("error %v", err)
 	}
 	equal(t, "diagnostics", len(mustParse(t, s.text()).Diagnostics), 3)

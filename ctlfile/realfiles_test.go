@@ -75,7 +75,7 @@ func compareTwin(t *testing.T, name, text string, f *File) {
 	equal(t, name+" m", f.Headers(len(f.Recipients)-1), last["m"])
 	equal(t, name+" diagnostics", len(f.Diagnostics), len(diagnostics))
 	for i, d := range f.Diagnostics {
-		equal(t, name+" d", string(d.appendTo(nil)), diagnostics[i]+"\n")
+		equal(t, name+" d", string(d.appendTo(nil, MaxText)), diagnostics[i]+"\n")
 	}
 }
 

@@ -240,7 +240,7 @@ func TestAgentsMarkAndAppendSideBySide(t *testing.T) {
 					Recipient: r.Offset, Header: r.Header, N: r.N, At: time.Unix(1, 0),
 					Notary: r.User + "\x01failed", Text: strings.Repeat("x", random.Intn(9000)),
 				}
-				if err := AppendDiagnostic(fd, d); err != nil {
+				if err := new(File).AppendDiagnostic(fd, d); err != nil {
 					t.Error(err)
 				}
 				swapOrFail(t, fd, r.Offset, Locked, Failed)

@@ -153,6 +153,7 @@ func (s *Scheduler) checkMail() {
 	for _, t := range s.threads.byKey {
 		assert(*s.mail.threadTable.At(t.ref) == t, "thread %v is kept as another", t)
 		diagnostics[t.diagnostic]++
+		diagnostics[t.shared]++
 	}
 	assert(s.mail.messages.Used() == s.mail.byID.Len(), "messages: %d, %d allocated", s.mail.byID.Len(), s.mail.messages.Used())
 	assert(s.mail.vertices.Used() == vertices, "vertices: %d, %d allocated", vertices, s.mail.vertices.Used())

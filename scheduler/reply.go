@@ -3,6 +3,7 @@ package scheduler
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"zsched/scheduler/rule"
@@ -38,9 +39,10 @@ func (rs *rules) setConfig(config *rule.Config) {
 	}
 }
 
-// matchReply returns the rule for a report, or nil.
+// matchReply returns the rule for a report, or nil. A reply counts once, and not for those who were not
+// tried because of it.
 func (rs *rules) matchReply(t *thread, rep *ta.Report) *rule.ReplyRule {
-	if rep.Status < ta.Error || len(rs.replyRules) == 0 {
+	if rep.Status < ta.Error || len(rs.replyRules) == 0 || strings.Contains(rep.Text, ta.NotTried) {
 		return nil
 	}
 	forms := rule.ReplyForms(rep.Notary, rep.Text)

@@ -191,9 +191,16 @@ func (ml *mail) attempted(v *vertex, i int) {
 	}
 }
 
-// setDiagnostic keeps the last report on a recipient. The recipients of a
-// thread that got the same report share it.
+// setDiagnostic keeps a report on a recipient that comes now.
 func (ml *mail) setDiagnostic(v *vertex, i int, rep *ta.Report) {
+	if ml.keepDiagnostic(v, i, rep) {
+		ml.setLastDiagnostic(v)
+	}
+}
+
+// keepDiagnostic keeps the last report on a recipient. The recipients of a thread that got the same report
+// share it. It returns false for a report without a text.
+func (ml *mail) keepDiagnostic(v *vertex, i int, rep *ta.Report) bool {
 	text, notary := rep.Text, string(rep.Notary)
 	if len(text) > rule.MaxDiagnostic {
 		text = text[len(text)-rule.MaxDiagnostic:]
@@ -202,15 +209,23 @@ func (ml *mail) setDiagnostic(v *vertex, i int, rep *ta.Report) {
 		notary = notary[:rule.MaxDiagnostic]
 	}
 	if text == "" && notary == "" {
-		return
+		return false
 	}
 	r, t := ml.recipient(v, i), ml.threadOf(v)
 	ml.clearDiagnostic(r)
-	if t.diagnostic == 0 || *ml.diagnostics.At(t.diagnostic) != (diagnostic{notary, text}) {
-		ml.diagnostics.Release(t.diagnostic)
-		t.diagnostic = ml.diagnostics.Add(diagnostic{notary: strings.Clone(notary), text: strings.Clone(text)})
+	if t.shared == 0 || *ml.diagnostics.At(t.shared) != (diagnostic{notary, text}) {
+		ml.diagnostics.Release(t.shared)
+		t.shared = ml.diagnostics.Add(diagnostic{notary: strings.Clone(notary), text: strings.Clone(text)})
 	}
-	r.diagnostic = ml.diagnostics.Retain(t.diagnostic)
+	r.diagnostic = ml.diagnostics.Retain(t.shared)
+	return true
+}
+
+// setLastDiagnostic makes the report that was kept for a vertex the last one of its thread.
+func (ml *mail) setLastDiagnostic(v *vertex) {
+	t := ml.threadOf(v)
+	ml.diagnostics.Release(t.diagnostic)
+	t.diagnostic, t.lastFedAt = ml.diagnostics.Retain(t.shared), v.fedAt
 }
 
 // destinationCode reports whether an enhanced status code blames the whole

@@ -49,14 +49,17 @@ func (sa *saved) restore(m *message, saved []SavedRecipient) {
 
 func (sa *saved) restoreVertex(v *vertex, saved *SavedRecipient) {
 	t := sa.s.mail.threadOf(v)
+	v.fedAt = secondOf(time.Unix(saved.FedAt, 0))
 	for i := range sa.s.mail.lenOf(v) {
 		r := sa.s.mail.recipient(v, i)
 		r.attempts = bounded[uint16](saved.Attempts)
 		r.flags |= triedBefore
-		t.attempts += int(r.attempts)
-		sa.s.mail.setDiagnostic(v, i, &ta.Report{Notary: ta.Notary(saved.Notary).WithoutRecipient(), Text: saved.Text})
+		t.attempts += int32(r.attempts)
+		said := &ta.Report{Notary: ta.Notary(saved.Notary).WithoutRecipient(), Text: saved.Text}
+		if sa.s.mail.keepDiagnostic(v, i, said) && v.fedAt >= t.lastFedAt {
+			sa.s.mail.setLastDiagnostic(v)
+		}
 	}
-	v.fedAt = secondOf(time.Unix(saved.FedAt, 0))
 	v.retry = bounded[uint8](saved.Step)
 	if at := sa.s.agenda.restoredInstant(saved.NextAt, cmp.Or(t.params.Expiry, rule.LongestRetry)); at != 0 {
 		sa.s.threads.setState(v, waiting, at)

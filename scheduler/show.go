@@ -89,7 +89,7 @@ func (vi *views) viewRing(r *ring) *view.Ring {
 func (vi *views) viewThread(t *thread) *view.Thread {
 	v := &view.Thread{
 		Name: t.key.view(), JobLines: t.vertices.Len,
-		Recipients: t.recipients, Attempts: t.attempts, States: vi.statesOf(t),
+		Recipients: t.recipients, Attempts: int(t.attempts), States: vi.statesOf(t),
 		Sessions: t.busy(), Window: t.windowSize(), WindowLimit: max(1, t.params.MaxThr),
 		Held: t.held, Wait: vi.waitOf(t), StartError: vi.startError(t), Site: vi.s.limits.knownSites[t.key],
 		Probing: t.window.Dead && t.suspendedUntil == 0,

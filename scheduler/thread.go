@@ -82,9 +82,11 @@ type thread struct {
 	agents      []*agent
 	oldest      second        // mtime of its oldest message file; 0: none; see unlinkVertex
 	lastEventAt second        // mail arrived, or was fed
-	diagnostic  diagnosticRef // last report on any recipient; recipients share it
+	diagnostic  diagnosticRef // last report on any recipient
+	lastFedAt   second        // the job line of that report
+	shared      diagnosticRef // what was kept last for a recipient; recipients share it
+	attempts    int32         // results so far
 	resume      timer         // the suspension ends, or the bulk updates continue
-	attempts    int           // results so far
 
 	// What names it.
 	key threadKey
@@ -297,6 +299,7 @@ func (ts *threads) dropThread(t *thread) {
 	ts.s.limits.dropShaping(t)
 	delete(ts.byKey, t.key)
 	ts.s.mail.diagnostics.Release(t.diagnostic)
+	ts.s.mail.diagnostics.Release(t.shared)
 	ts.s.mail.threadTable.Release(t.ref)
 	ts.s.mail.counts.Threads--
 }

@@ -54,7 +54,7 @@ func (m *Message) mark(rs []*Recipient, results []Result, reports []Report) {
 			})
 		}
 	}
-	lost := ctlfile.AppendDiagnostic(m.fd, lines...)
+	lost := m.File.AppendDiagnostic(m.fd, lines...)
 	if lost != nil {
 		m.session.server.warn("%s: %v", m.Job.Path, lost)
 	}

@@ -131,6 +131,18 @@ func Cut(s string, max int) string {
 	return s[:end]
 }
 
+// CutMiddle leaves out the middle of a text of more than max bytes. Its beginning says what it is about,
+// and its end what the result was.
+func CutMiddle(s string, max int) string {
+	const left = "\r...\r"
+	if len(s) <= max {
+		return s
+	}
+	room := max - len(left)
+	// A character that is cut in two is dropped.
+	return Cut(s, room/4) + left + strings.ToValidUTF8(s[len(s)-room*3/4:], "")
+}
+
 // CutMarked is Cut with "…" in place of what is left out.
 func CutMarked(s string, max int) string {
 	if len(s) <= max {

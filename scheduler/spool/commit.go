@@ -183,7 +183,7 @@ func claim(items []*queue.Item) error {
 		p := i.For.(*stagedCopy)
 		d := &p.of.old
 		lines := d.linesWithoutNotice(p.marks())
-		i.Err = ctlfile.AppendDiagnosticWith(func(int) error { return nil }, d.fd, lines...)
+		i.Err = d.file.AppendDiagnosticWith(func(int) error { return nil }, d.fd, lines...)
 		if i.Err == nil {
 			d.file.Diagnostics = append(d.file.Diagnostics, lines...)
 			last = d

@@ -261,9 +261,9 @@ func (d *controlFile) append(lines []ctlfile.Diagnostic, durable bool) error {
 		return nil
 	}
 	if durable {
-		return ctlfile.AppendDiagnostic(d.fd, lines...)
+		return d.file.AppendDiagnostic(d.fd, lines...)
 	}
-	_ = ctlfile.AppendDiagnosticWith(func(int) error { return nil }, d.fd, lines...)
+	_ = d.file.AppendDiagnosticWith(func(int) error { return nil }, d.fd, lines...)
 	return nil
 }
 

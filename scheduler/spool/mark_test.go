@@ -358,7 +358,7 @@ func TestMarkOnASmallFileSystem(t *testing.T) {
 	}
 	t.Cleanup(func() { check(t, unix.Unmount(o.dir, 0)) })
 	text := control("7", toBob)
-	failure := ctlfile.Mark{Offset: offset(t, text, "bob@b"), Tag: '-', Diagnose: true, Notary: "\x01failed", Text: strings.Repeat("x", 5000)}
+	failure := ctlfile.Mark{Offset: offset(t, text, "bob@b"), Tag: '-', Diagnose: true, Notary: strings.Repeat("x", 5000) + "\x01failed\x01"}
 	o.mkdir("transport")
 	o.mkdir("queue")
 	o.put("7", text)

@@ -104,7 +104,7 @@ func (d *controlFile) recordLost() error {
 	if len(lines) == 0 {
 		return nil
 	}
-	if err := ctlfile.AppendDiagnostic(d.fd, lines...); err != nil {
+	if err := d.file.AppendDiagnostic(d.fd, lines...); err != nil {
 		return err
 	}
 	if err := postoffice.Fstat(d.fd, &d.st); err != nil {

@@ -89,7 +89,7 @@ func TestDeliveryIsRecordedOnAFullDisk(t *testing.T) {
 	check(t, os.RemoveAll(filepath.Join(o.dir, reserveDir)))
 	o.fillDisk()
 	success := ctlfile.Mark{
-		Offset: offset(t, text, "bob@b"), Tag: ctlfile.Delivered, Diagnose: true, Notary: "\x01delivered", Text: strings.Repeat("x", 5000),
+		Offset: offset(t, text, "bob@b"), Tag: ctlfile.Delivered, Diagnose: true, Notary: strings.Repeat("x", 5000) + "\x01delivered\x01",
 	}
 	o.s.Mark(1, "7", []ctlfile.Mark{success})
 	if r := answered[scheduler.Mark](o); !IsFull(r.Err) || o.tags("transport/7") != "+" || len(o.lines("transport/7")) > 0 {

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"zsched/internal/text"
 	"zsched/ta/smtp/smtptest"
 )
 
@@ -252,9 +253,9 @@ func TestTextsAreCutBetweenCharacters(t *testing.T) {
 	for pad := range 3 {
 		long := strings.Repeat("x", pad) + strings.Repeat("€", maxText)
 		r := newReply(550, []string{"550 " + long})
-		for name, text := range map[string]string{"diagnostic": r.diagnostic(), "report": clip(long)} {
-			if !utf8.ValidString(text) {
-				t.Errorf("the %s is not UTF-8: %.40q ... %q", name, text, text[len(text)-20:])
+		for name, cut := range map[string]string{"diagnostic": r.diagnostic(), "report": text.CutMiddle(long, maxText)} {
+			if !utf8.ValidString(cut) {
+				t.Errorf("the %s is not UTF-8: %.40q ... %q", name, cut, cut[len(cut)-20:])
 			}
 		}
 	}

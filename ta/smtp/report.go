@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"zsched/internal/text"
 	"zsched/ta"
 )
 
@@ -76,7 +77,7 @@ func (a *Agent) reportLost(t *transaction, err error) {
 
 // report reports a recipient.
 func (a *Agent) report(r *ta.Recipient, result ta.Result) {
-	result.Text = clip(result.Text)
+	result.Text = text.CutMiddle(result.Text, maxText)
 	r.Report(result)
 }
 
@@ -86,7 +87,7 @@ func (f *failure) result(temporary ta.Status) ta.Result {
 	if f.permanent {
 		temporary = ta.Error
 	}
-	return ta.Result{Status: temporary, Text: clip(f.text), Fields: ta.Fields{Code: f.code, Diagnostic: f.diagnostic, Remote: f.remote}}
+	return ta.Result{Status: temporary, Text: text.CutMiddle(f.text, maxText), Fields: ta.Fields{Code: f.code, Diagnostic: f.diagnostic, Remote: f.remote}}
 }
 
 // reportFailure reports all recipients of a job for which there is no target.
@@ -109,7 +110,7 @@ func (a *Agent) noTarget(j *job) {
 	f := j.failed
 	if f == nil {
 		name, dead := a.pool.deadTarget(j)
-		text := fmt.Sprintf("%s is not tried again before %s: %s", name, dead.until.UTC().Format(time.RFC3339), strings.TrimLeft(dead.why, "\r"))
+		text := fmt.Sprintf("%s%s%s: %s", name, ta.NotTried, dead.until.UTC().Format(time.RFC3339), strings.TrimLeft(dead.why, "\r"))
 		f = &failure{code: "4.4.1", diagnostic: "smtp; 466 (" + text + ")", text: text}
 	}
 	a.reportFailure(j, f)

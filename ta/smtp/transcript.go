@@ -3,11 +3,7 @@
 
 package smtp
 
-import (
-	"strings"
-
-	"zsched/internal/text"
-)
+import "zsched/internal/text"
 
 // The directions of a line.
 const (
@@ -33,11 +29,11 @@ func (t *transcript) add(direction, line string) {
 	t.text = append(t.text, ' ')
 	t.text = append(t.text, text.Escape(line)...)
 	if len(t.text) > 2*maxText {
-		t.text = []byte(clip(string(t.text)))
+		t.text = []byte(text.CutMiddle(string(t.text), maxText))
 	}
 }
 
-func (t *transcript) String() string { return clip(string(t.text)) }
+func (t *transcript) String() string { return text.CutMiddle(string(t.text), maxText) }
 
 // exchange is the transcript of a command and its reply.
 func exchange(command string, r Reply) string {
@@ -56,13 +52,3 @@ func exchange(command string, r Reply) string {
 // maxText is how much of a transcript is kept and reported, in bytes. It is also
 // how much of a reply is kept.
 const maxText = 8000
-
-// clip removes the middle of a text that is too long. Its beginning says what it
-// is about, and its end what the result was.
-func clip(text string) string {
-	if len(text) <= maxText {
-		return text
-	}
-	// A character that is cut in two is dropped.
-	return strings.ToValidUTF8(text[:maxText/4], "") + "\r...\r" + strings.ToValidUTF8(text[len(text)-maxText*3/4:], "")
-}
