@@ -164,6 +164,20 @@ func TestNameWaitsForAHashDirectoryThatIsAway(t *testing.T) {
 	o.refused("8", Vanished)
 }
 
+// A start does not know the directory of the message file that is away then: the one that new mail makes in
+// its place is another one.
+func TestStartWithoutAHashDirectoryWaitsForIt(t *testing.T) {
+	o := newTestSpool(t)
+	o.put("A/H/7", control("7", toBob))
+	back := o.away("queue/A", nothing)
+	o.open(Options{Unwatched: true})
+	o.refused("A/H/7", Unreadable)
+	o.mkdir("queue/A/H")
+	o.refused("A/H/7", Vanished)
+	back()
+	o.loaded("A/H/7")
+}
+
 // So the sender gets the message back with the notice, and the message file is removed.
 func TestNoticeWaitsForTheDirectoryOfTheMessageFile(t *testing.T) {
 	o := newTestSpool(t)

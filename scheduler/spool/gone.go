@@ -25,7 +25,7 @@ var errOtherDir = fmt.Errorf("%w: another one is in its place", unix.ESTALE)
 // in its place.
 const awayTime = time.Hour
 
-// hashDirs are the hash directories in which messages were found.
+// hashDirs are the hash directories in which messages were found, or are to be.
 type hashDirs struct {
 	mu  sync.Mutex
 	was map[dirName]*hashDir
@@ -34,7 +34,7 @@ type hashDirs struct {
 
 // hashDir is a hash directory as it was when mail was first found there.
 type hashDir struct {
-	inode
+	inode                    // zero: it was away
 	replacedAt time.Duration // when another one was first seen in its place; 0: it is there
 }
 
@@ -87,6 +87,7 @@ func (at *places) gone(root int, path string) error {
 	dir = filepath.Clean(dir)
 	in, id, err := openHashDir(root, dir)
 	if err != nil {
+		at.found.isAway(dirName{root, dir})
 		return fmt.Errorf("its directory: %w", err)
 	}
 	defer postoffice.Close(in)
@@ -103,6 +104,15 @@ func (at *places) gone(root int, path string) error {
 		return fmt.Errorf("its directory: %w", errOtherDir)
 	}
 	return errGone
+}
+
+// isAway remembers a directory that no file was found in: what is made in its place is another one.
+func (h *hashDirs) isAway(name dirName) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.was[name] == nil {
+		h.was[name] = &hashDir{}
+	}
 }
 
 // isReplaced reports whether a directory that is there now has been in the place of another one
