@@ -54,16 +54,19 @@ func (t *Totals) KeptText(now time.Time) string {
 	return "Kept back: " + strings.Join(parts, ", ")
 }
 
-// Notes are the lines below the totals about what needs attention: SpoolText, KeptText,
-// RouterText, one for each program whose last reload failed, and one that says that the
-// scheduler is stopping.
+// Notes are the lines below the totals about what needs attention: one that says that the queue
+// is still being loaded, SpoolText, KeptText, RouterText, one for each program whose last reload
+// failed, and one that says that the scheduler is stopping.
 func (t *Totals) Notes(now time.Time) (notes []string) {
-	stopping := ""
+	loading, stopping := "", ""
+	if t.Loading {
+		loading = "The queue is still being loaded: counts and lists are not complete"
+	}
 	if t.Stopping {
 		stopping = "Stopping: the scheduler waits for its agents, and starts no more deliveries"
 	}
 	for _, note := range []string{
-		t.SpoolText(now), t.KeptText(now), t.RouterText(now), t.Router.Reload.text("Routes and aliases", now),
+		loading, t.SpoolText(now), t.KeptText(now), t.RouterText(now), t.Router.Reload.text("Routes and aliases", now),
 		t.SMTPReload.text("SMTP server", now), t.ReloadText(now), stopping,
 	} {
 		if note != "" {

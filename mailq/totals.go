@@ -35,6 +35,9 @@ type Totals struct {
 	Router Router `json:"router,omitzero"`
 	// Spool is the fault that keeps the scheduler from writing control files.
 	Spool Spool `json:"spool,omitzero"`
+	// Loading says that the scheduler has not yet loaded all mail that was there at StartedAt, so
+	// that counts and lists are not complete.
+	Loading bool `json:"loading,omitempty"`
 	// Stopping says that the scheduler waits for its agents and then exits.
 	Stopping bool `json:"stopping,omitempty"`
 	// Reload is the zero value if there was no reload since StartedAt.

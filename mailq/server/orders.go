@@ -41,6 +41,8 @@ func act(r *request, ctx context.Context) bool {
 	case asZMailer:
 		r.reply("+OK; KILLed something.")
 		r.reply("")
+	case did == mailq.Outcome{Loading: true}:
+		return r.reject(errors.New(mailq.NothingMatches + ": it is still being loaded"))
 	case did == mailq.Outcome{}:
 		return r.reject(errors.New(mailq.NothingMatches))
 	default:

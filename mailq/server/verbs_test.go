@@ -193,6 +193,13 @@ func TestActingVerbs(t *testing.T) {
 	if got := k.reply("KILL MSG 1 BECAUSE"); got != "-ERR; nothing in the queue matches" {
 		t.Error(got)
 	}
+	q.outcome.Loading = true
+	if got := k.reply("KILL MSG 1 BECAUSE"); got != "-ERR; nothing in the queue matches: it is still being loaded" {
+		t.Error(got)
+	}
+	if got := k.ask("KILL MSG 1"); got[0] != "+OK; KILLed something." {
+		t.Error(got)
+	}
 }
 
 // A message may leave the queue between two commands of its owner.

@@ -18,6 +18,7 @@ type harness struct {
 	t       *testing.T
 	options Options
 	server  *Server // made by Run
+	loading bool    // Run does not say that all mail is loaded
 	records unreadFiles
 }
 
@@ -30,6 +31,9 @@ func newHarness(t *testing.T, set func(*rule.Params)) *harness {
 // Run starts the loop and makes the server.
 func (h *harness) Run() {
 	h.Harness.Run()
+	if !h.loading {
+		h.Spool.Answer(spool.Swept{})
+	}
 	o := h.options
 	o.Port, o.Files, o.Log = h.Daemon, memoryFiles{h.Spool, &h.records}, h.Options.Log
 	h.server = New(o)

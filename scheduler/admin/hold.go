@@ -84,6 +84,8 @@ func (od *orders) liftThread(ctx context.Context, o *order) error {
 		t := l.Core().Thread(name.Channel, name.Host)
 		if t != nil && slices.ContainsFunc(t.Effects, func(e view.Effect) bool { return e.Rule != "" }) {
 			o.touch(l.Core(), name)
+		} else {
+			o.did.Loading = !l.Status().Loaded
 		}
 	})
 	if err != nil || o.DryRun || len(o.threads) == 0 {

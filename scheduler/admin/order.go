@@ -150,6 +150,9 @@ func inQueue(s *scheduler.Scheduler, spoolID string) (m view.Message, found bool
 // orderJobs carries out an order on job lines. It first looks through the queue and then acts.
 // Otherwise it would find rerouted mail again and again.
 func (od *orders) orderJobs(ctx context.Context, o *order, lines iter.Seq2[*view.JobLine, error]) error {
+	if err := od.port.Ask(ctx, func(l *daemon.Loop) { o.did.Loading = !l.Status().Loaded }); err != nil {
+		return err
+	}
 	t, err := collect(o, lines)
 	if err != nil {
 		return err

@@ -42,8 +42,8 @@ func (q *Queue) Totals(ctx context.Context) (t mailq.Totals, err error) {
 			MessagesIn: c.MessagesIn, MessagesOut: c.MessagesOut,
 			RecipientsIn: c.RecipientsIn, RecipientsOut: c.RecipientsOut,
 			MessagesFound: c.MessagesFound, RecipientsFound: c.RecipientsFound,
-			Reload:   mailq.Reload(status.Reload),
-			Stopping: status.Stopping, Spool: mailq.Spool(l.Core().Trouble()),
+			Reload:  mailq.Reload(status.Reload),
+			Loading: !status.Loaded, Stopping: status.Stopping, Spool: mailq.Spool(l.Core().Trouble()),
 		}
 		t.HeldThreads = oldestOrder(l.Core().HeldThreads())
 		t.Held.Count = c.Held

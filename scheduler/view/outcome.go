@@ -23,6 +23,9 @@ type Outcome struct {
 	// KeptBack are messages on which the order has no effect because they or their thread are held.
 	// Messages does not count them. Not by the core.
 	KeptBack int `json:"kept_back,omitempty"`
+	// Loading says that the queue was still being loaded, so that the order has no effect on the mail
+	// that was not loaded yet. Not by the core.
+	Loading bool `json:"loading,omitempty"`
 }
 
 // counts are the counts of an outcome beside messages, recipients and threads, in the order of
@@ -62,10 +65,11 @@ func (did *Outcome) Add(more Outcome) {
 	for _, c := range counts {
 		*c.of(did) += *c.of(&more)
 	}
+	did.Loading = did.Loading || more.Loading
 }
 
-// Sentences say what an order did: "3 messages, 5 recipients, 1 thread." and one sentence for each
-// further count.
+// Sentences say what an order did: "3 messages, 5 recipients, 1 thread.", one sentence for each
+// further count, and one if the queue was still being loaded.
 func (did Outcome) Sentences(verb Verb) []string {
 	sentences := []string{fmt.Sprintf("%s, %s, %s.", units.Plural(did.Messages, "message", "messages"),
 		units.Plural(did.Recipients, "recipient", "recipients"), units.Plural(did.Threads, "thread", "threads"))}
@@ -73,6 +77,9 @@ func (did Outcome) Sentences(verb Verb) []string {
 		if n := *c.of(&did); n > 0 {
 			sentences = append(sentences, c.sentence(verb, n))
 		}
+	}
+	if did.Loading {
+		sentences = append(sentences, "The queue is still being loaded: what is loaded later is not affected.")
 	}
 	return sentences
 }

@@ -9,7 +9,7 @@ import (
 
 // TestEachCountOfAnOutcome comes back from JSON, is added, and has a sentence of its own.
 func TestEachCountOfAnOutcome(t *testing.T) {
-	full := Outcome{Messages: 3, Recipients: 5, Threads: 2}
+	full := Outcome{Messages: 3, Recipients: 5, Threads: 2, Loading: true}
 	for i, c := range counts {
 		*c.of(&full) = i + 1
 	}
@@ -29,16 +29,16 @@ func TestEachCountOfAnOutcome(t *testing.T) {
 			t.Errorf("count %d: %d", i, got)
 		}
 	}
-	if sum.Recipients != 10 {
+	if sum.Recipients != 10 || !sum.Loading {
 		t.Errorf("%+v", sum)
 	}
 	sentences := full.Sentences(VerbHold)
 	slices.Sort(sentences)
-	if len(slices.Compact(sentences)) != len(counts)+1 {
+	if len(slices.Compact(sentences)) != len(counts)+2 {
 		t.Errorf("%q", sentences)
 	}
-	// Every field but the three numbers is a count.
-	if fields := reflect.TypeFor[Outcome]().NumField(); fields != len(counts)+3 {
+	// Every field but the three numbers and Loading is a count.
+	if fields := reflect.TypeFor[Outcome]().NumField(); fields != len(counts)+4 {
 		t.Errorf("%d fields, %d counts", fields, len(counts))
 	}
 }
