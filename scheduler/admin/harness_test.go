@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"zsched/ctlfile"
 	"zsched/scheduler/daemon/daemontest"
@@ -64,6 +65,7 @@ func (s memoryFiles) Show(id string) (*spool.Stored, error) {
 func (s memoryFiles) Unloaded() map[string]spool.Unloaded { return s.records.unloaded }
 
 func (s memoryFiles) EachQuarantined(context.Context, func(*spool.Stored)) error {
+	time.Sleep(s.records.slow)
 	if s.records.unreadable {
 		return errors.New("permission denied")
 	}
@@ -73,7 +75,8 @@ func (s memoryFiles) EachQuarantined(context.Context, func(*spool.Stored)) error
 // unreadFiles are files that cannot be read or loaded.
 type unreadFiles struct {
 	unloaded   map[string]spool.Unloaded
-	unreadable bool // corrupt/ is
+	unreadable bool          // corrupt/ is
+	slow       time.Duration // to look through corrupt/
 }
 
 // stored is the file as queries read it.

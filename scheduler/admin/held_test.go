@@ -146,6 +146,25 @@ func TestTotalsDoNotNeedTheDirectoriesOfHeldMail(t *testing.T) {
 	})
 }
 
+// What takes long to count is counted again after half a minute.
+func TestCountsAreReusedForHalfAMinuteAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.records.slow = 10 * time.Second
+		if _, err := h.queue().Totals(t.Context()); err != nil {
+			t.Error(err)
+		}
+		h.want("HOLD MSG 1", 1, 2, 2)
+		for _, known := range []bool{false, true} {
+			time.Sleep(25 * time.Second)
+			if totals, err := h.queue().Totals(t.Context()); err != nil || totals.Held.OldestAt.IsZero() == known {
+				t.Errorf("%+v, %v", totals.Held, err)
+			}
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
 // A hold without a time limit replaces one that has a limit. It keeps the reason of the
 // earlier one if it has none.
 func TestHoldCanBeMadePermanent(t *testing.T) {

@@ -23,9 +23,12 @@ import (
 )
 
 // reuseFactor bounds how much of the time counting may take: the counts are reused for
-// reuseFactor times as long as the counting took. So the count of a few messages is
-// seldom old, and a million held messages are not counted for each query.
-const reuseFactor = 20
+// reuseFactor times as long as the counting took, but for maxReuse at most. So the count of a
+// few messages is seldom old, and a million held messages are not counted for each query.
+const (
+	reuseFactor = 20
+	maxReuse    = 30 * time.Second
+)
 
 // kept has the counts that need a search through directories or through the queue. The caller's
 // goroutine makes that search.
@@ -49,7 +52,7 @@ func (k *kept) addTo(ctx context.Context, t *mailq.Totals) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		k.freshUntil = time.Now().Add(reuseFactor * time.Since(begun))
+		k.freshUntil = time.Now().Add(min(reuseFactor*time.Since(begun), maxReuse))
 		if err != nil { // the other totals do not depend on these
 			k.log.Warn().Err(err).Msg("mail that is kept back cannot be counted completely")
 			k.freshUntil = begun.Add(time.Minute)
