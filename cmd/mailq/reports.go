@@ -56,6 +56,8 @@ func (q *question) subcommand(p *program) subcommand {
 					return usageError(err.Error())
 				}
 				command = mailq.Explain(thread)
+			} else if _, err := parseTargets(args); err != nil {
+				return usageError(err.Error())
 			}
 		}
 		return p.ask(func() error {

@@ -38,6 +38,8 @@ func parseTargets(args []string) (t targets, err error) {
 			t.threads = append(t.threads, name)
 		case strings.ContainsAny(arg, "*?"):
 			return t, fmt.Errorf("%s names one message, not a pattern; conditions such as sender=%s take patterns", arg, arg)
+		case strings.Contains(arg, "@"):
+			return t, fmt.Errorf("%s is no spoolid and no number; conditions such as message-id=%s or sender=%s find mail in lists and orders", arg, arg, arg)
 		default:
 			t.messages = append(t.messages, arg)
 		}

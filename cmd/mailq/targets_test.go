@@ -54,7 +54,7 @@ func TestDifferentTargetsRestrictEachOther(t *testing.T) {
 
 // An argument that names nothing, or seems to name several, is refused.
 func TestTargetsAreRefused(t *testing.T) {
-	for _, arg := range []string{"", "smtp/", "/x", "smtp/*.example", "S86*"} {
+	for _, arg := range []string{"", "smtp/", "/x", "smtp/*.example", "S86*", "<id@host>"} {
 		if _, err := parseTargets([]string{arg}); err == nil {
 			t.Errorf("%q is taken", arg)
 		}
