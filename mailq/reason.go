@@ -11,6 +11,9 @@ import (
 	"zsched/internal/text"
 )
 
+// NotTried stands for the reason of mail that has none, because it was never tried.
+const NotTried = "(not tried yet)"
+
 // maxReasonKind is how many bytes of a diagnostic are compared.
 const maxReasonKind = 200
 

@@ -198,13 +198,13 @@ func (sel *Selection) MatchesAddress(r *Recipient) bool {
 
 // MatchesReason reports whether a recipient of a job is selected by its reason, or by
 // the last diagnostic if agents do not start: by the last reply as lists show it, or by
-// its kind as SHOW COUNT reason has it.
+// its kind as SHOW COUNT reason has it. NotTried selects a recipient without a reason.
 func (sel *Selection) MatchesReason(job *JobLine, r *Recipient) bool {
 	if sel.Reason == "" {
 		return true
 	}
 	reason := ReasonOf(job, r)
-	return sel.matchesReason(reason) || r.Reason != reason && sel.matchesReason(r.Reason)
+	return reason == "" && sel.Reason == NotTried || sel.matchesReason(reason) || r.Reason != reason && sel.matchesReason(r.Reason)
 }
 
 func (sel *Selection) matchesReason(reason string) bool {

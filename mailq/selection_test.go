@@ -63,7 +63,7 @@ func TestSelectionMatches(t *testing.T) {
 		"thread=smtp/MX.example.com": "j", "thread=local/x": "b", "thread=local/x thread=smtp/mx.example.com": "jb",
 		"thread=local/x sender=a@b": "", "msg=12": "j", "msg=S12x": "j", "msg=S12y": "", "msg=A/12": "j", "msg=12 msg=13": "jb", "msg=1": "",
 		"channel=smtp": "j", "channel=SMTP": "j", "channel=smt": "", "channel=*": "jb", "host=*.example.COM": "j", "host=?": "b",
-		"sender=<>": "b", "sender=a@*": "j", "sender=*": "jb", "source=login:BOB": "j", "source=login:*": "", "reason=*BUSY*": "j", "reason=*": "jb"[:1],
+		"sender=<>": "b", "sender=a@*": "j", "sender=*": "jb", "source=login:BOB": "j", "source=login:*": "", "reason=*BUSY*": "j", `reason="(not tried yet)"`: "j", "reason=*": "jb"[:1],
 		"older=1h": "j", "older=2h": "j", "older=3h": "", "younger=2h": "b", "younger=3h": "jb", "channel=smtp older=3h": "",
 		"state=waiting": "j", "state=held": "b", "state=DUE": "b", "state=fed": "",
 

@@ -30,11 +30,15 @@ var countKeys = map[string]countKey{
 	"domain":      {of: domainOf},
 	"source":      {of: func(job *mailq.JobLine, _ *mailq.Recipient) string { return cmp.Or(job.Source, "(unknown)") }},
 	"destination": {of: func(job *mailq.JobLine, _ *mailq.Recipient) string { return job.Channel + "/" + job.Host }},
-	"reason":      {of: mailq.ReasonOf, group: mailq.ReasonKind},
+	"reason":      {of: reasonOf, group: mailq.ReasonKind},
 }
 
 func senderOf(job *mailq.JobLine, _ *mailq.Recipient) string {
 	return cmp.Or(strings.ToLower(job.Sender), "<>")
+}
+
+func reasonOf(job *mailq.JobLine, r *mailq.Recipient) string {
+	return cmp.Or(mailq.ReasonOf(job, r), mailq.NotTried)
 }
 
 // domainOf returns the domain of the sender.

@@ -31,8 +31,9 @@ func TestReasonsAreGrouped(t *testing.T) {
 		&mailq.JobLine{Name: mailq.Name{Channel: "smtp", Host: "a"}, Recipients: rcpts("rare", "often <1>", "", "often <2>")},
 		&mailq.JobLine{Name: mailq.Name{Channel: "smtp", Host: "b"}, Recipients: rcpts("often <3>", "")},
 	))
-	if len(items) != 3 || items[0].Key != "often <...>" || items[0].Recipients != 3 || items[0].Messages != 2 || items[0].Destination.Host != "a" ||
-		items[1].Key != "rare" || items[1].Recipients != 1 || items[2].Recipients != 4 || items[2].Lines != 2 {
+	if len(items) != 4 || items[0].Key != "often <...>" || items[0].Recipients != 3 || items[0].Messages != 2 || items[0].Destination.Host != "a" ||
+		items[1].Key != mailq.NotTried || items[1].Recipients != 2 || items[2].Key != "rare" || items[2].Recipients != 1 ||
+		items[3].Recipients != 6 || items[3].Lines != 3 {
 		t.Errorf("%+v", items)
 	}
 }
