@@ -5,15 +5,21 @@ package queue
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"time"
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 )
+
+// awayTime is how long the hash directory of a message may be away: until then a staged control
+// file waits for its message.
+const awayTime = time.Hour
 
 // hashLevels are all levels of hash directories that there are.
 const hashLevels = 3
@@ -21,7 +27,8 @@ const hashLevels = 3
 // Recover completes what an earlier router left, and what this one could not complete
 // because of a failure of the file system. It returns the control files that have their
 // names now. keep puts a file of the staging directory aside that may be all that is left of
-// a mail.
+// a mail. A control file whose message is missing stays for awayTime, with an error, because the
+// message comes back with its hash directory.
 func (c *Committer) Recover(keep func(path, name, why string) error) (paths []string, err error) {
 	if err := c.MakeStaging(); err != nil {
 		return nil, err
@@ -59,7 +66,7 @@ func (c *Committer) Recover(keep func(path, name, why string) error) (paths []st
 			c.Step("undo " + name)
 			e = postoffice.RemovePath(staged)
 		default:
-			e = keep(staged, name+".control", "its message is neither in router/ nor in queue/")
+			e = putAsideLone(staged, keep)
 		}
 		err = errors.Join(err, e)
 	}
@@ -80,6 +87,19 @@ func (c *Committer) putAside(n uint64, keep func(path, name, why string) error) 
 		return nil
 	}
 	return keep(file, strconv.FormatUint(n, 10), "its owner has put it in place of a submission")
+}
+
+// putAsideLone puts aside a staged control file whose message is missing, if it is old enough.
+func putAsideLone(staged string, keep func(path, name, why string) error) error {
+	const why = "its message is neither in router/ nor in queue/"
+	info, err := postoffice.Lstat(staged)
+	if err != nil {
+		return err
+	}
+	if time.Since(info.ModTime()) < awayTime {
+		return fmt.Errorf("%s waits: %s", staged, why)
+	}
+	return keep(staged, filepath.Base(staged)+".control", why)
 }
 
 // isSubmission reports whether the file with inode n is in router/.

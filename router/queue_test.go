@@ -235,14 +235,64 @@ func TestControlFileGetsTheGroupThatTransportHasNow(t *testing.T) {
 	}
 }
 
-// A staged control file whose message is nowhere may be all that is left of it.
+// A staged control file whose message is nowhere may be all that is left of it. It is put aside
+// when its message has been away for an hour.
 func TestLoneStagedControlFileIsKept(t *testing.T) {
 	o := newOffice(t, 0)
 	r := o.router()
-	o.write("transport/.router/4711", "@ 0x00000007\n")
+	var log strings.Builder
+	r.log = zerolog.New(&log)
+	const staged = "transport/.router/4711"
+	o.write(staged, "@ 0x00000007\n")
+	r.drain()
+	r.drain()
+	if lines := strings.Count(log.String(), "\n"); lines != 1 || len(o.files("corrupt")) > 0 {
+		t.Errorf("%q; %d lines: %s", o.files("corrupt"), lines, &log)
+	}
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(filepath.Join(o.dir, staged), old, old); err != nil {
+		t.Fatal(err)
+	}
+	log.Reset()
+	r.drain()
 	r.drain()
 	if files := o.files("corrupt/router"); len(files) != 2 || !strings.HasSuffix(files[0], "/4711.control") {
 		t.Errorf("%q", files)
+	}
+	if strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), "moved to corrupt/router") {
+		t.Errorf("log: %s", &log)
+	}
+}
+
+// A hash directory of queue/ is away while the router starts after a crash, and meanwhile another
+// one is made in its place.
+func TestStagedControlFileWaitsForItsMessage(t *testing.T) {
+	o := newOffice(t, 1)
+	r := o.router()
+	o.write("router/1", "from <s@a.example>\nto <z@d.example>\nenv-end\n\nbody\n")
+	r.queue.Step = func(what string) {
+		if strings.HasPrefix(what, "publish") {
+			panic(what)
+		}
+	}
+	func() {
+		defer func() { _ = recover() }()
+		r.drain()
+	}()
+	dir, away := filepath.Dir(o.files("queue")[0]), filepath.Join(o.dir, "away")
+	if err := errors.Join(os.Rename(dir, away), os.Mkdir(dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	r = o.router()
+	r.drain()
+	if err := errors.Join(os.Remove(dir), os.Rename(away, dir)); err != nil {
+		t.Fatal(err)
+	}
+	r.drain()
+	done := map[string]int{}
+	o.deliver(done)
+	if done["s@a.example to z@d.example"] != 1 {
+		t.Errorf("%v; left: %q", done, o.files("."))
 	}
 }
 

@@ -49,6 +49,8 @@ type Service struct {
 	notify  string       // the scheduler's socket; "": none
 	waiting *waiting
 	failed  map[string]bool // the names of those that failed, which is logged once
+	// unrecovered is the error of the last recovery.
+	unrecovered string
 	// failures limits the log lines about submissions that are tried again.
 	failures logs.Throttle
 	full     logs.Throttle // one line about a disk without room
@@ -351,14 +353,23 @@ func (r *Service) drain() {
 	}
 }
 
-// recover completes or undoes what an interruption has left.
+// recover completes or undoes what an interruption has left. What lasts for many sweeps is logged
+// once.
 func (r *Service) recover() {
-	paths, err := r.queue.Recover(r.queue.quarantine)
+	paths, err := r.queue.Recover(func(path, name, why string) error {
+		err := r.queue.quarantine(path, name, why)
+		if err == nil {
+			r.log.Error().Str("file", path).Str("error", why).Msg("moved to corrupt/router")
+		}
+		return err
+	})
 	for _, path := range paths {
 		r.log.Info().Str("file", path).Msg("queued after an interruption")
 		r.announce(path)
 	}
-	if err != nil && !r.endIfReplaced(err) {
+	before := r.unrecovered
+	r.unrecovered = fmt.Sprint(err)
+	if err != nil && !r.endIfReplaced(err) && r.unrecovered != before {
 		r.log.Error().Err(err).Msg("recovery of the staging directory")
 	}
 }
