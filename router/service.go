@@ -48,7 +48,8 @@ type Service struct {
 	syslog  *logs.Syslog // nil: none
 	notify  string       // the scheduler's socket; "": none
 	waiting *waiting
-	failed  map[string]bool // the names of those that failed, which is logged once
+	failed  map[string]bool   // the names of those that failed, which is logged once
+	watcher *fsnotify.Watcher // nil: router/ is not watched
 	// unrecovered is the error of the last recovery.
 	unrecovered string
 	// failures limits the log lines about submissions that are tried again.
@@ -237,51 +238,6 @@ func (r *Service) loop(signals <-chan os.Signal, w *fsnotify.Watcher) {
 	}
 }
 
-// watch watches router/ and its hash directories for new files.
-func (r *Service) watch() (*fsnotify.Watcher, error) {
-	w, err := fsnotify.NewBufferedWatcher(1024)
-	if err != nil {
-		return nil, err
-	}
-	dir := filepath.Join(r.queue.dir, "router")
-	if err := w.Add(dir); err != nil {
-		_ = w.Close()
-		return nil, err
-	}
-	names, _ := postoffice.ReadNames(dir)
-	for _, name := range names {
-		if postoffice.IsHashDir(name) {
-			watchHashDir(w, filepath.Join(dir, name))
-		}
-	}
-	return w, nil
-}
-
-func (r *Service) onEvent(w *fsnotify.Watcher, e fsnotify.Event) {
-	if !e.Has(fsnotify.Create) {
-		return
-	}
-	name, err := filepath.Rel(filepath.Join(r.queue.dir, "router"), e.Name)
-	switch {
-	case err != nil:
-	case postoffice.IsHashDir(name):
-		if watchHashDir(w, e.Name) {
-			r.startSweep()
-		}
-	case postoffice.IsSubmission(filepath.Base(name)):
-		r.add(name)
-	}
-}
-
-// watchHashDir watches a hash directory, unless it is one of a user.
-func watchHashDir(w *fsnotify.Watcher, path string) (watched bool) {
-	trusted, _ := postoffice.IsTrustedDir(path)
-	if trusted {
-		_ = w.Add(path)
-	}
-	return trusted
-}
-
 // startSweep sweeps beside the routing: any user can make a million entries in router/, and to
 // read them takes seconds. If a sweep is under way, another one follows.
 func (r *Service) startSweep() {
@@ -291,6 +247,9 @@ func (r *Service) startSweep() {
 	ended, began := make(chan time.Duration, 1), time.Now()
 	r.swept = ended
 	go func() {
+		if r.watcher != nil {
+			_ = r.addWatches(r.watcher) // before the sweep, which finds what has come in unwatched
+		}
 		r.sweep()
 		ended <- time.Since(began)
 	}()
