@@ -4,12 +4,9 @@ package table
 
 import (
 	"cmp"
-	"errors"
-	users "os/user"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"zsched/ctlfile"
 	"zsched/queue"
@@ -239,20 +236,6 @@ func (e *Expansion) deliver(route Route, whole, domain string, s scope) {
 	e.add(t)
 }
 
-// userHost is the host of a local user in the channel local: the local part without its
-// detail, in lower case, so that each user has a thread, with windows and turns as other
-// hosts have. An unusual name has none of its own.
-func userHost(local string) string {
-	name, _, _ := strings.Cut(strings.ToLower(strings.Trim(local, `"`)), "+")
-	unusual := func(r rune) bool {
-		return r != '.' && r != '-' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
-	}
-	if name == "" || len(name) > 64 || strings.ContainsFunc(name, unusual) {
-		return "-"
-	}
-	return name
-}
-
 // localAlias returns the alias of a local part, with its detail ("name+detail")
 // or without it.
 func (t *Table) localAlias(local string) *alias {
@@ -264,24 +247,6 @@ func (t *Table) localAlias(local string) *alias {
 		return nil
 	}
 	return t.Aliases.find(base)
-}
-
-func (t *Table) hasUser(local string) bool {
-	if t.HasUser == nil {
-		return true
-	}
-	local = strings.Trim(local, `"`)
-	base, _, _ := strings.Cut(local, "+")
-	return t.HasUser(local) || t.HasUser(strings.ToLower(local)) ||
-		base != "" && base != local && (t.HasUser(base) || t.HasUser(strings.ToLower(base)))
-}
-
-// MachineHasUser reports whether this machine has a user of that name: Table.HasUser.
-// After an error of the user database it returns true: the local agent asks again.
-func MachineHasUser(name string) bool {
-	_, err := users.Lookup(name)
-	var unknown users.UnknownUserError
-	return !errors.As(err, &unknown)
 }
 
 // follow expands an alias. It returns false if mail is delivered to the address
