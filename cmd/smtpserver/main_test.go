@@ -257,6 +257,19 @@ func TestWrongConfigurationIsNamedWithItsPlace(t *testing.T) {
 	}
 }
 
+func TestCommandLineOverridesTheFile(t *testing.T) {
+	p := newPlace(t, "max-size 5M\nmax-errors 5\nlisten 127.0.0.1:2525\n")
+	o := new(options)
+	flags := newFlags(o)
+	err := flags.Parse([]string{"--max-size", "7M", "--max-errors", "7", "--listen", "127.0.0.1:2526"})
+	if err = errors.Join(err, o.readFile(flags, p.dir)); err != nil {
+		t.Fatal(err)
+	}
+	if o.MaxSize != 7<<20 || o.MaxErrors != 7 || len(o.listen) != 2 {
+		t.Errorf("max-size %d, max-errors %d, listen %v", o.MaxSize, o.MaxErrors, o.listen)
+	}
+}
+
 // The server reads the passwords at each login, so only the check tells before.
 func TestCheckReadsThePasswords(t *testing.T) {
 	hash, err := bcrypt.GenerateFromPassword([]byte("alice"), bcrypt.MinCost)

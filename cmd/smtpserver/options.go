@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -143,6 +144,9 @@ func prefixes(list *[]netip.Prefix) func(string) error {
 	}
 }
 
+// repeatable are the options that may be given more than once.
+var repeatable = []string{"listen", "domain", "network"}
+
 // readFile reads the configuration file: a line has the name of an option and its
 // value. The command line overrides the file, except that an option that can be
 // repeated has the values of both. Without option -f the file may be missing.
@@ -159,7 +163,7 @@ func (o *options) readFile(flags *pflag.FlagSet, share string) error {
 		return fmt.Errorf("reading the configuration: %w", err)
 	}
 	given := make(map[string]bool)
-	flags.Visit(func(f *pflag.Flag) { given[f.Name] = f.Value.Type() != "func" })
+	flags.Visit(func(f *pflag.Flag) { given[f.Name] = !slices.Contains(repeatable, f.Name) })
 	for i, line := range strings.Split(string(data), "\n") {
 		line, _, _ = strings.Cut(line, "#")
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
