@@ -149,7 +149,8 @@ var repeatable = []string{"listen", "domain", "network"}
 
 // readFile reads the configuration file: a line has the name of an option and its
 // value. The command line overrides the file, except that an option that can be
-// repeated has the values of both. Without option -f the file may be missing.
+// repeated has the values of both. Any other stands once in the file. Without option -f the file may
+// be missing.
 func (o *options) readFile(flags *pflag.FlagSet, share string) error {
 	path := o.config
 	if path == "" {
@@ -164,6 +165,7 @@ func (o *options) readFile(flags *pflag.FlagSet, share string) error {
 	}
 	given := make(map[string]bool)
 	flags.Visit(func(f *pflag.Flag) { given[f.Name] = !slices.Contains(repeatable, f.Name) })
+	lines := make(map[string]int) // where the options were
 	for i, line := range strings.Split(string(data), "\n") {
 		line, _, _ = strings.Cut(line, "#")
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -174,6 +176,10 @@ func (o *options) readFile(flags *pflag.FlagSet, share string) error {
 		if flag == nil || flag.Shorthand != "" && name != "listen" {
 			return fmt.Errorf("%s:%d: no option %q", path, i+1, name)
 		}
+		if lines[name] > 0 && !slices.Contains(repeatable, name) {
+			return fmt.Errorf("%s:%d: option %q is also in line %d", path, i+1, name, lines[name])
+		}
+		lines[name] = i + 1
 		value = strings.TrimSpace(value)
 		if on, err := units.ParseYesNo(value); err == nil && flag.Value.Type() == "bool" {
 			value = strconv.FormatBool(on)
