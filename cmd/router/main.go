@@ -64,6 +64,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return line.Wrong(fmt.Errorf("--max-hops %d is less than 1", o.maxHops))
 	}
 	if !o.check {
+		signal.Ignore(syscall.SIGHUP, syscall.SIGUSR1) // the tables are read now in any case
 		process.CoarsenTimers()
 	}
 	env, err := zenv.Read(o.zenv)

@@ -149,3 +149,26 @@ func TestRunningRouter(t *testing.T) {
 		}
 	}
 }
+
+// A SIGHUP that comes while the program starts does not end it. It starts as long as zmailer.conf, a
+// FIFO, has no text, and then ends because of the length of that.
+func TestHangupWhileItStarts(t *testing.T) {
+	conf := filepath.Join(t.TempDir(), "zmailer.conf")
+	if err := syscall.Mkfifo(conf, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("router", "-i", "-Z", conf)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(conf, os.O_WRONLY, 0)
+	if err = errors.Join(err, cmd.Process.Signal(syscall.SIGHUP)); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = f.Write(make([]byte, 2<<20))
+	_ = f.Close()
+	_ = cmd.Wait()
+	if got := cmd.ProcessState.ExitCode(); got != 1 {
+		t.Errorf("%v", cmd.ProcessState)
+	}
+}
