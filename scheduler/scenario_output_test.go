@@ -331,8 +331,8 @@ func formatAnswer(a scheduler.Answer) string {
 	counts, fields := reflect.ValueOf(a.Outcome), reflect.TypeFor[view.Outcome]()
 	for i := range fields.NumField() {
 		name, omitted, _ := strings.Cut(fields.Field(i).Tag.Get("json"), ",")
-		if n := counts.Field(i).Int(); omitted != "" && n > 0 {
-			text += fmt.Sprintf(", %s %d", strings.ReplaceAll(name, "_", " "), n)
+		if n := counts.Field(i); omitted != "" && !n.IsZero() {
+			text += fmt.Sprintf(", %s %v", strings.ReplaceAll(name, "_", " "), n)
 		}
 	}
 	return text
