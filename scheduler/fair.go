@@ -18,7 +18,7 @@ func (ts *threads) Weight(share string) int { return ts.s.rules.config.Weight(sh
 func (ts *threads) Message(ref vertexRef) fair.Message {
 	v := ts.s.mail.vertices.At(ref)
 	m := ts.s.mail.messageOf(v)
-	return fair.Message{Number: uint32(m.ref), Sequence: m.sequence, ModifiedAt: int64(m.modifiedAt), Ordinal: v.ordinal, Jobs: ts.s.mail.jobs(m)}
+	return fair.Message{Number: uint32(m.ref), Sequence: m.sequence, ModifiedAt: int64(m.modifiedAt), Ordinal: v.ordinal, Recipients: ts.s.mail.lenOf(v), Jobs: ts.s.mail.jobs(m)}
 }
 
 func (ts *threads) Age(ref vertexRef) float64 {

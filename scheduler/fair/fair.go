@@ -68,6 +68,7 @@ type Message struct {
 	Sequence   int64  // its place in the order of loading
 	ModifiedAt int64  // its place in the order of age
 	Ordinal    uint16 // of the vertex, in the message
+	Recipients int    // of the vertex
 	Jobs       *Jobs  // nil: it has no other vertex
 }
 

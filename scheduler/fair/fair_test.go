@@ -24,6 +24,8 @@ type bagVertex struct {
 	thread  *Thread
 	name    string // of its share
 	left    bool
+	// recipients is how many it has; 0: it does not matter.
+	recipients int
 }
 
 func (b *mailbag) Place(v Vertex) *Place    { return &b.vertices[v].place }
@@ -32,7 +34,7 @@ func (b *mailbag) age(message uint32) int64 { return int64(message * 7919 % 101)
 
 func (b *mailbag) Message(v Vertex) Message {
 	x := &b.vertices[v]
-	return Message{Number: x.message, Sequence: int64(x.message), ModifiedAt: b.age(x.message), Ordinal: x.ordinal, Jobs: b.Jobs(v)}
+	return Message{Number: x.message, Sequence: int64(x.message), ModifiedAt: b.age(x.message), Ordinal: x.ordinal, Recipients: x.recipients, Jobs: b.Jobs(v)}
 }
 
 func (b *mailbag) Age(v Vertex) float64 { return float64(b.age(b.vertices[v].message)) }
@@ -90,6 +92,36 @@ func TestSharesTakeTurns(t *testing.T) {
 		r.Take(Pick{Vertex: v})
 	}
 	if picks["heavy"] != 160 || picks["much"] != 80 {
+		t.Errorf("picks: %v", picks)
+	}
+}
+
+// TestManyRecipientsTakeTurns: vertices with many recipients count as more than one, also beyond the end of a
+// turn.
+func TestManyRecipientsTakeTurns(t *testing.T) {
+	b := newMailbag()
+	q := New(b)
+	r := q.NewRing(&rule.Params{Quantum: 1000}, func() {})
+	var thread Thread
+	thread.SetRing(r)
+	thread.SetOpen(true)
+	for _, name := range []string{"large", "small"} {
+		for range 400 {
+			v := b.add(name, &thread)[0]
+			if name == "large" {
+				b.vertices[v].recipients = 900
+			}
+			q.Put(&thread, v, name)
+		}
+	}
+	picks := make(map[string]int)
+	for range 200 {
+		v := r.Next()
+		picks[b.vertices[v].name]++
+		r.Take(Pick{Vertex: v})
+	}
+	// 900 recipients are as much as 19 vertices, and the turn of the large ones was the first.
+	if picks["large"] != 1+200/20 {
 		t.Errorf("picks: %v", picks)
 	}
 }

@@ -59,7 +59,7 @@ func (r *Ring) Take(p Pick) {
 	}
 	place, j := q.mail.Place(p.Vertex), q.jobOf(p.Vertex, r)
 	f := q.flows.At(place.flow)
-	f.charge()
+	f.charge(1 + q.mail.Message(p.Vertex).Recipients/recipientsAsVertex)
 	if j != nil {
 		j.avail++
 	}

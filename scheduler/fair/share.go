@@ -11,6 +11,10 @@ import (
 // turnVertices is how many vertices a share of weight 1 may pick in one turn.
 const turnVertices = 8
 
+// recipientsAsVertex is how many recipients of a vertex count as a vertex more: whoever sends to many
+// at once has fewer turns.
+const recipientsAsVertex = 50
+
 // Share is the due mail of one ring that has the same source, sender, or domain of the
 // sender. Every pick first selects the share whose turn it is, by deficit round
 // robin.
@@ -25,7 +29,7 @@ type Share struct {
 	name    string
 	ring    *Ring
 	weight  int
-	deficit int    // how many vertices it may still pick in this turn
+	deficit int    // how many vertices it may still pick in this turn; below 0: what it has had in advance
 	number  uint64 // 0: it is forgotten
 	// turnKey is its place in the sequence of turns; 0: none yet.
 	turnKey   Key
@@ -245,15 +249,17 @@ func (r *Ring) turn() *flow {
 	return nil
 }
 
-// charge counts a pick from the flow against its share. A pick that the share had no turn for rides
-// on a session that no other can use, and costs nothing.
-func (f *flow) charge() {
+// charge counts a pick from the flow against its share, for as many vertices. A pick that the share had
+// no turn for rides on a session that no other can use, and costs nothing.
+func (f *flow) charge(vertices int) {
 	s := f.share
 	if f.round != s.round {
 		f.round, f.picks = s.round, 0
 	}
 	f.picks++
-	s.deficit = max(0, s.deficit-1)
+	if s.deficit > 0 {
+		s.deficit -= vertices
+	}
 }
 
 // next returns the flow with the first vertex, in the order of the job list,
