@@ -25,14 +25,10 @@ func (li *lines) retryTime(v *vertex, r ta.Retry) instant {
 }
 
 // suspensionLength returns how long a thread is suspended after its destination
-// has failed, and advances the thread's retries.
-func (li *lines) suspensionLength(t *thread) time.Duration {
-	age := time.Duration(0)
-	if t.oldest != 0 {
-		age = max(0, li.s.agenda.date.since(t.oldest.date()))
-	}
-	wait, next := rule.RetryStep(t.params, t.retry, age, li.rand)
-	t.retry = next
+// has failed, and advances the thread's retries. A destination has no age: with backoff=age, it would be that
+// of one message, whose sender chooses it.
+func (li *lines) suspensionLength(t *thread) (wait time.Duration) {
+	wait, t.retry = rule.RetryStep(t.params, t.retry, 0, li.rand)
 	return wait
 }
 

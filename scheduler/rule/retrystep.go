@@ -21,7 +21,7 @@ const (
 // the next failure (scheduler.cf(5), retries). The wait is Interval times the
 // number at index; after the end of the list, it continues from a random place
 // in the list. Jitter percent are added or subtracted. age is the age of the
-// message, for backoff=age.
+// message, for backoff=age, and 0 for a destination.
 func RetryStep(p *Params, index uint8, age time.Duration, r *rand.Rand) (time.Duration, uint8) {
 	var wait time.Duration
 	switch {
