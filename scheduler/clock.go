@@ -133,6 +133,4 @@ func (d date) second() second { return instant(d).second() }
 // ceilSecond is the first whole second that is not before the date.
 func (d date) ceilSecond() second { return d.after(time.Second - 1).second() }
 
-func (s second) date() date { return date(s) * date(time.Second) }
-
 func (s second) time() time.Time { return time.Unix(int64(s), 0) }

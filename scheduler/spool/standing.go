@@ -17,7 +17,7 @@ import (
 )
 
 // Disowned says that the postoffice is not ours any more: another scheduler has it, or another
-// transport/ is at its name. From now on the spool writes nothing and answers nothing.
+// transport/ or hold/ is at its name. From now on the spool writes nothing and answers nothing.
 type Disowned struct{ Err error }
 
 func (Disowned) result() {}
@@ -40,20 +40,22 @@ type standing struct {
 	mu        sync.Mutex // held during an examination
 	transport process.Directory
 	queue     process.Directory
+	hold      process.Directory
 	away      bool // the result Down was added, and the directories are not back
 }
 
 // begin remembers which directories are at their names.
 func (st *standing) begin(office string) (err error) {
-	if st.transport, err = process.FindDirectory(filepath.Join(office, "transport")); err == nil {
-		st.queue, err = process.FindDirectory(filepath.Join(office, "queue"))
+	for name, dir := range map[string]*process.Directory{"transport": &st.transport, "queue": &st.queue, "hold": &st.hold} {
+		found, e := process.FindDirectory(filepath.Join(office, name))
+		*dir, err = found, errors.Join(err, e)
 	}
 	return err
 }
 
 // check returns an error if nothing may be fed or written in the postoffice any more. It
-// wraps owner.ErrDisowned if another scheduler has it, and process.ErrReplaced if transport/
-// at its full name is not the directory of the start. It is called before each batch of
+// wraps owner.ErrDisowned if another scheduler has it, and process.ErrReplaced if transport/ or
+// hold/ at its full name is not the directory of the start. It is called before each batch of
 // writes and of job lines, so the names are examined by another goroutine.
 func (st *standing) check() error {
 	if lost := st.lost.Load(); lost != nil {
@@ -114,6 +116,10 @@ func (st *standing) examine() (down, lost error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if err := st.owner.CheckName(); err != nil {
+		return nil, st.lose(err)
+	}
+	// What is held would go into the hold/ of the start, where no other start finds it.
+	if err := st.hold.Check(); errors.Is(err, process.ErrReplaced) {
 		return nil, st.lose(err)
 	}
 	err := st.transport.Check()

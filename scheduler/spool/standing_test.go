@@ -108,12 +108,14 @@ func TestProbeNoticesAReplacedTransport(t *testing.T) {
 }
 
 // The names are examined every second.
-func TestCheckNoticesAReplacedTransport(t *testing.T) {
-	o := newTestSpool(t).open(Options{Unwatched: true})
-	o.aside("transport")
-	o.mkdir("transport")
-	if err := answer[Disowned](o).Err; !errors.Is(err, process.ErrReplaced) {
-		t.Errorf("%v", err)
+func TestCheckNoticesAReplacedDirectory(t *testing.T) {
+	for _, dir := range []string{"transport", "hold"} {
+		o := newTestSpool(t).open(Options{Unwatched: true})
+		o.aside(dir)
+		o.mkdir(dir)
+		if err := answer[Disowned](o).Err; !errors.Is(err, process.ErrReplaced) || !strings.Contains(err.Error(), o.dir+"/"+dir+" is not the directory") {
+			t.Errorf("%v", err)
+		}
 	}
 }
 
