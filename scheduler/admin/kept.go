@@ -55,7 +55,7 @@ func (k *kept) addTo(ctx context.Context, t *mailq.Totals) error {
 		k.freshUntil = time.Now().Add(min(reuseFactor*time.Since(begun), maxReuse))
 		if err != nil { // the other totals do not depend on these
 			k.log.Warn().Err(err).Msg("mail that is kept back cannot be counted completely")
-			k.freshUntil = begun.Add(time.Minute)
+			k.freshUntil = begun.Add(maxReuse)
 		}
 	}
 	t.Quarantined, t.Notices = k.last.quarantined, k.last.notices

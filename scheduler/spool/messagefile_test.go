@@ -129,6 +129,19 @@ func TestAMessageFileThatEndsBeforeItsBodyIsQuarantined(t *testing.T) {
 	}
 }
 
+// A user who truncates his files has no place in corrupt/, where nothing expires.
+func TestTruncatedFileOfAUserIsLoaded(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files to users")
+	}
+	o := newTestSpool(t)
+	o.write("transport/7", strings.Replace(control("7", toBob), "o 05", "o 100", 1))
+	o.write("queue/7", "message")
+	check(t, os.Chown(filepath.Join(o.dir, "queue/7"), 65534, -1))
+	o.open(Options{})
+	o.loaded("7")
+}
+
 // Nothing is fed while queue/ is gone, and no message is called incomplete.
 func TestAMissingQueueIsTheSpoolsFault(t *testing.T) {
 	o := newTestSpool(t)
