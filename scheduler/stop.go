@@ -17,6 +17,8 @@ const (
 	// From then until the stop ends, whatever is left.
 	fastKillTimeout = time.Second
 	slowKillTimeout = 30 * time.Second
+	// From then for what is being written.
+	lastWriteTimeout = time.Second
 )
 
 // stopping is the state of a stop.
@@ -25,6 +27,7 @@ type stopping struct {
 	begun, slow bool
 	repeated    bool  // failed writes were issued once more
 	killed      bool  // the first deadline has come
+	late        bool  // so has the last, and only writes are left
 	done        bool  // Stopped was issued
 	deadline    timer // the next one
 }
@@ -64,9 +67,15 @@ func (as *agents) beginStop(slow bool) {
 }
 
 // stopDeadline kills the agents that are still running at the first deadline, and
-// ends the stop at the second deadline.
+// ends the stop at the second deadline. What an agent has said just before that, or an order that has
+// waited for it, has a second more to be written.
 func (as *agents) stopDeadline() {
-	if as.stop.killed {
+	switch {
+	case as.stop.killed && !as.stop.late && as.s.writes.unanswered() > 0:
+		as.stop.late = true
+		as.s.agenda.plan(&as.stop.deadline, as.s.agenda.now.after(lastWriteTimeout))
+		return
+	case as.stop.killed:
 		as.endStop()
 		return
 	}
@@ -106,9 +115,17 @@ func (as *agents) endStop() {
 	as.stop.done = true
 	if writes := as.s.writes.unanswered(); left > 0 || writes > 0 {
 		as.s.agenda.do(Note{Severity: Error, Text: "stopped with " + strconv.Itoa(left) + " agents running and " +
-			strconv.Itoa(writes) + " file operations unfinished"})
+			strconv.Itoa(writes) + " file operations unfinished" + unwritten(writes)})
 	}
 	as.s.agenda.do(Stopped{})
+}
+
+// unwritten says what changes that are not written may cost.
+func unwritten(changes int) string {
+	if changes == 0 {
+		return ""
+	}
+	return ". The next start may deliver that mail again, and may not know a KILL or EXPIRE of it"
 }
 
 // stopWhenDone issues Stopped when no agent and no write is left. It does not wait for
@@ -128,8 +145,7 @@ func (s *Scheduler) stopWhenDone() {
 		}
 	}
 	if n := len(s.writes.failed); n > 0 {
-		s.agenda.do(Note{Severity: Error, Text: "changes of control files that could not be written: " + strconv.Itoa(n) +
-			". The next start may deliver that mail again, and may not know a KILL or EXPIRE of it"})
+		s.agenda.do(Note{Severity: Error, Text: "changes of control files that could not be written: " + strconv.Itoa(n) + unwritten(n)})
 	}
 	if s.agents.stop.locked > 0 {
 		s.agenda.do(Note{Severity: Warning, Text: strconv.Itoa(s.agents.stop.locked) + " agents finish the messages that they have locked"})

@@ -118,12 +118,12 @@ func (st *standing) examine() (down, lost error) {
 	if err := st.owner.CheckName(); err != nil {
 		return nil, st.lose(err)
 	}
-	// What is held would go into the hold/ of the start, where no other start finds it.
-	if err := st.hold.Check(); errors.Is(err, process.ErrReplaced) {
-		return nil, st.lose(err)
-	}
 	err := st.transport.Check()
 	if errors.Is(err, process.ErrReplaced) {
+		return nil, st.lose(err)
+	}
+	// What is held would go into the hold/ of the start, where no other start finds it.
+	if err := st.hold.Check(); errors.Is(err, process.ErrReplaced) {
 		return nil, st.lose(err)
 	}
 	if !process.IsMissing(err) {
