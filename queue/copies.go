@@ -165,6 +165,11 @@ func (c *Committer) FinishLeft(l Left) error {
 	return postoffice.RemovePath(staged)
 }
 
+// FinishAll tries to finish copies, and returns those that are still left.
+func (c *Committer) FinishAll(left []Left) []Left {
+	return slices.DeleteFunc(left, func(l Left) bool { return c.FinishLeft(l) == nil })
+}
+
 // findCopy returns the hash directory of the message file of a copy in queue/ or hold/queue, and
 // whether it has a control file. The router's staged control files and the time in the spoolid tell it
 // from a new message that has the same inode.

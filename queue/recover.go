@@ -17,9 +17,8 @@ import (
 	"zsched/internal/postoffice"
 )
 
-// awayTime is how long the hash directory of a message may be away: until then a staged control
-// file waits for its message.
-const awayTime = time.Hour
+// AwayTime is how long a hash directory that was moved away may come back with its files.
+const AwayTime = time.Hour
 
 // hashLevels are all levels of hash directories that there are.
 const hashLevels = 3
@@ -27,8 +26,8 @@ const hashLevels = 3
 // Recover completes what an earlier router left, and what this one could not complete
 // because of a failure of the file system. It returns the control files that have their
 // names now. keep puts a file of the staging directory aside that may be all that is left of
-// a mail. A control file whose message is missing stays for awayTime, with an error, because the
-// message comes back with its hash directory.
+// a mail. A control file whose message is missing stays for AwayTime, with an error, because the
+// message may come back with its hash directory.
 func (c *Committer) Recover(keep func(path, name, why string) error) (paths []string, err error) {
 	if err := c.MakeStaging(); err != nil {
 		return nil, err
@@ -96,7 +95,7 @@ func putAsideLone(staged string, keep func(path, name, why string) error) error 
 	if err != nil {
 		return err
 	}
-	if time.Since(info.ModTime()) < awayTime {
+	if time.Since(info.ModTime()) < AwayTime {
 		return fmt.Errorf("%s waits: %s", staged, why)
 	}
 	return keep(staged, filepath.Base(staged)+".control", why)

@@ -24,9 +24,9 @@ func (r *Service) watch() (*fsnotify.Watcher, error) {
 	return w, nil
 }
 
-// addWatches adds the watches, at each sweep again. To add one again is harmless, and necessary: a directory that was
-// moved away, or that has taken the place of another one, is not watched. It does not read router/,
-// because that takes long if a user has made many entries there.
+// addWatches adds the watches, again at each sweep. To add one again is harmless, and necessary: a
+// directory that was moved away, or has taken the place of another one, is not watched. It does not read
+// router/, because that takes long if a user has made many entries there.
 func (r *Service) addWatches(w *fsnotify.Watcher) error {
 	dir := filepath.Join(r.queue.dir, "router")
 	if err := w.Add(dir); err != nil {

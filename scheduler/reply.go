@@ -42,7 +42,7 @@ func (rs *rules) setConfig(config *rule.Config) {
 // matchReply returns the rule for a report, or nil. A reply counts once, and not for those who were not
 // tried because of it.
 func (rs *rules) matchReply(t *thread, rep *ta.Report) *rule.ReplyRule {
-	if rep.Status < ta.Error || len(rs.replyRules) == 0 || strings.Contains(rep.Text, ta.NotTried) {
+	if rep.Status < ta.Error || len(rs.replyRules) == 0 || strings.Contains(rep.Text, ta.NotTriedAgain) {
 		return nil
 	}
 	forms := rule.ReplyForms(rep.Notary, rep.Text)

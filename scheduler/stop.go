@@ -27,7 +27,7 @@ type stopping struct {
 	begun, slow bool
 	repeated    bool  // failed writes were issued once more
 	killed      bool  // the first deadline has come
-	late        bool  // so has the last, and only writes are left
+	late        bool  // so has the last, and a second more is left for writes
 	done        bool  // Stopped was issued
 	deadline    timer // the next one
 }

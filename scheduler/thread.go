@@ -83,7 +83,7 @@ type thread struct {
 	oldest      second        // mtime of its oldest message file; 0: none; see unlinkVertex
 	lastEventAt second        // mail arrived, or was fed
 	diagnostic  diagnosticRef // last report on any recipient
-	lastFedAt   second        // the job line of that report
+	lastFedAt   second        // when the job line of that report was fed
 	shared      diagnosticRef // what was kept last for a recipient; recipients share it
 	attempts    int32         // results so far
 	resume      timer         // the suspension ends, or the bulk updates continue

@@ -77,10 +77,10 @@ func (f *flow) timesFull() int64 {
 // countSubmissions counts the files in router/ that the router takes, of root and this process's user.
 // Those of other users have turns of their own in the router, and do not delay the mail of this server.
 func countSubmissions(office string, limit int) int {
-	files, own := 0, uint32(os.Geteuid())
+	files := 0
 	// What cannot be read is not counted.
 	_ = postoffice.EachSubmission(office, func(_ string, info os.FileInfo) bool {
-		if uid := info.Sys().(*syscall.Stat_t).Uid; uid == 0 || uid == own {
+		if postoffice.IsOurs(info.Sys().(*syscall.Stat_t).Uid) {
 			files++
 		}
 		return files < refuseAt*limit

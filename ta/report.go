@@ -38,9 +38,9 @@ const (
 	Connecting
 )
 
-// NotTried is in the text of a report of an agent that has not tried a destination, because it failed
+// NotTriedAgain is in the text of a report of an agent that has not tried a destination, because it failed
 // shortly before. The reply in such a text is of the earlier try.
-const NotTried = " is not tried again before "
+const NotTriedAgain = " is not tried again before "
 
 // statusWords are the words on the wire, in the order of the constants.
 var statusWords = [...]string{"", "ok", "ok2", "ok3", "error", "error2",

@@ -38,14 +38,14 @@ var ErrTooLarge = errors.New("the message file is larger than ROUTERMAXSIZE: its
 // own user have no limit: mail that another node moved here may be larger.
 func CheckSize(st *unix.Stat_t, body, limit int64) error {
 	size := st.Size - max(body, 0)
-	if limit == 0 || size <= limit || IsOurs(st) {
+	if limit == 0 || size <= limit || IsOurs(st.Uid) {
 		return nil
 	}
 	return fmt.Errorf("%w (%d bytes of user %d, and the limit is %d)", ErrTooLarge, size, st.Uid, limit)
 }
 
-// IsOurs reports whether a file is of root or of our own user: no other user changes it.
-func IsOurs(st *unix.Stat_t) bool { return st.Uid == 0 || int(st.Uid) == os.Geteuid() }
+// IsOurs reports whether the owner of a file is root or our own user: no other user changes it.
+func IsOurs(uid uint32) bool { return uid == 0 || int(uid) == os.Geteuid() }
 
 // Unlink unlinks a file.
 func Unlink(dir int, path string) error { return unlinkat(dir, path) }

@@ -71,18 +71,23 @@ func newMailbag() *mailbag {
 	return b
 }
 
+// openThread makes a ring with an open thread.
+func (b *mailbag) openThread(quantum int) (*Queue, *Ring, *Thread) {
+	q, thread := New(b), new(Thread)
+	r := q.NewRing(&rule.Params{Quantum: quantum}, func() {})
+	thread.SetRing(r)
+	thread.SetOpen(true)
+	return q, r, thread
+}
+
 // TestSharesTakeTurns: each share has eight picks for each unit of its weight, whoever has more mail.
 func TestSharesTakeTurns(t *testing.T) {
 	b := newMailbag()
 	b.weights["heavy"] = 2
-	q := New(b)
-	r := q.NewRing(&rule.Params{Quantum: 100}, func() {})
-	var thread Thread
-	thread.SetRing(r)
-	thread.SetOpen(true)
+	q, r, thread := b.openThread(100)
 	for _, name := range []string{"much", "heavy", "much"} {
 		for range 200 {
-			q.Put(&thread, b.add(name, &thread)[0], name)
+			q.Put(thread, b.add(name, thread)[0], name)
 		}
 	}
 	picks := make(map[string]int)
@@ -100,18 +105,14 @@ func TestSharesTakeTurns(t *testing.T) {
 // turn.
 func TestManyRecipientsTakeTurns(t *testing.T) {
 	b := newMailbag()
-	q := New(b)
-	r := q.NewRing(&rule.Params{Quantum: 1000}, func() {})
-	var thread Thread
-	thread.SetRing(r)
-	thread.SetOpen(true)
+	q, r, thread := b.openThread(1000)
 	for _, name := range []string{"large", "small"} {
 		for range 400 {
-			v := b.add(name, &thread)[0]
+			v := b.add(name, thread)[0]
 			if name == "large" {
 				b.vertices[v].recipients = 900
 			}
-			q.Put(&thread, v, name)
+			q.Put(thread, v, name)
 		}
 	}
 	picks := make(map[string]int)
@@ -129,12 +130,8 @@ func TestManyRecipientsTakeTurns(t *testing.T) {
 // TestNewSharesDoNotOvertake: a share waits for those before it only, however many new ones come.
 func TestNewSharesDoNotOvertake(t *testing.T) {
 	b := newMailbag()
-	q := New(b)
-	r := q.NewRing(&rule.Params{Quantum: 100}, func() {})
-	var thread Thread
-	thread.SetRing(r)
-	thread.SetOpen(true)
-	put := func(name string) { q.Put(&thread, b.add(name, &thread)[0], name) }
+	q, r, thread := b.openThread(100)
+	put := func(name string) { q.Put(thread, b.add(name, thread)[0], name) }
 	for range 2 * turnVertices {
 		put("busy")
 	}

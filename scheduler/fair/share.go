@@ -11,7 +11,7 @@ import (
 // turnVertices is how many vertices a share of weight 1 may pick in one turn.
 const turnVertices = 8
 
-// recipientsAsVertex is how many recipients of a vertex count as a vertex more: whoever sends to many
+// recipientsAsVertex is how many recipients of a vertex count as one more vertex: whoever sends to many
 // at once has fewer turns.
 const recipientsAsVertex = 50
 
@@ -29,7 +29,7 @@ type Share struct {
 	name    string
 	ring    *Ring
 	weight  int
-	deficit int    // how many vertices it may still pick in this turn; below 0: what it has had in advance
+	deficit int    // how many vertices it may still pick in this turn; below 0: what it has had too many
 	number  uint64 // 0: it is forgotten
 	// turnKey is its place in the sequence of turns; 0: none yet.
 	turnKey   Key
@@ -249,7 +249,7 @@ func (r *Ring) turn() *flow {
 	return nil
 }
 
-// charge counts a pick from the flow against its share, for as many vertices. A pick that the share had
+// charge counts a pick from the flow against its share, as a number of vertices. A pick that the share had
 // no turn for rides on a session that no other can use, and costs nothing.
 func (f *flow) charge(vertices int) {
 	s := f.share

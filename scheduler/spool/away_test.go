@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/queue"
 	"zsched/scheduler"
 )
 
@@ -133,7 +134,7 @@ func TestDirectoryInPlaceOfAnotherIsTheOnlyOneAfterAnHour(t *testing.T) {
 		if r := o.finished("A/H/7", false); r.Err == nil {
 			t.Errorf("after %v: %+v, want a failure", now, r)
 		}
-		now += awayTime - time.Second
+		now += queue.AwayTime - time.Second
 	}
 	now += 2 * time.Second
 	if r := o.finished("A/H/7", false); r.Err != nil {

@@ -78,9 +78,9 @@ func (mv *mover) commit(batch []*resubmission) {
 	mv.s.queue.add(results...)
 }
 
-// undone removes what is left of copies that do not count. If it cannot, it returns false and answers
-// when it could: a message is not removed before the answer, and while it is there, its d lines say that
-// they do not count.
+// undone removes what is left of copies that do not count. If it cannot, it returns false, tries again and
+// answers once it has succeeded: the core does not remove the message before the answer, and while the
+// message is there, its d lines say that they do not count.
 func (mv *mover) undone(m *resubmission) bool {
 	var left []queue.Left
 	for _, p := range m.staged {
@@ -94,17 +94,12 @@ func (mv *mover) undone(m *resubmission) bool {
 	}
 	mv.s.warn(fmt.Sprintf("%s: %v; the copy, which does not count, cannot be removed from %s: its recipients wait, and this is tried again", m.Path, m.err, mv.copies.StagingDir()))
 	mv.tryAgain(func() bool {
-		if left = mv.finishLeft(left); len(left) == 0 {
+		if left = mv.copies.FinishAll(left); len(left) == 0 {
 			mv.s.queue.add(mv.resubmitted(m))
 		}
 		return len(left) == 0
 	})
 	return false
-}
-
-// finishLeft tries to finish copies, and returns those that are still left.
-func (mv *mover) finishLeft(left []queue.Left) []queue.Left {
-	return slices.DeleteFunc(left, func(l queue.Left) bool { return mv.copies.FinishLeft(l) == nil })
 }
 
 // check opens the old control file and checks that the staged copies still fit.
@@ -215,7 +210,7 @@ func (mv *mover) finish() error {
 	if len(left) > 0 {
 		mv.s.warn(fmt.Sprintf("a crash has left copies for which there is no room, or whose messages are out of sight; they are tried again: %v", left))
 		mv.tryAgain(func() bool {
-			left = mv.finishLeft(left)
+			left = mv.copies.FinishAll(left)
 			return len(left) == 0
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/internal/postoffice"
+	"zsched/queue"
 )
 
 // errGone says that there is no regular file of this name in its directory, which is there.
@@ -21,11 +22,7 @@ var errGone = errors.New("no such file")
 // It is an error of the system: trying again may succeed.
 var errOtherDir = fmt.Errorf("%w: another one is in its place", unix.ESTALE)
 
-// awayTime is how long a hash directory that was moved away may come back, if there is a new one
-// in its place.
-const awayTime = time.Hour
-
-// hashDirs are the hash directories in which messages were found, or are to be.
+// hashDirs are the hash directories in which messages were found, or looked for in vain.
 type hashDirs struct {
 	mu  sync.Mutex
 	was map[dirName]*hashDir
@@ -34,7 +31,7 @@ type hashDirs struct {
 
 // hashDir is a hash directory as it was when mail was first found there.
 type hashDir struct {
-	inode                    // zero: it was away
+	inode                    // zero: it was away when it was looked for
 	replacedAt time.Duration // when another one was first seen in its place; 0: it is there
 }
 
@@ -80,7 +77,7 @@ func openHashDir(root int, dir string) (fd int, id inode, err error) {
 
 // gone returns the error for a path below root, an open directory, at which a call has found no
 // regular file: errGone if its directory has none. A hash directory that is missing, is no
-// directory, or has been another one for less than awayTime may come back with its files, so that
+// directory, or has been another one for less than queue.AwayTime may come back with its files, so that
 // is an ordinary error: nothing is dropped or removed because of it.
 func (at *places) gone(root int, path string) error {
 	dir, base := filepath.Split(path)
@@ -106,7 +103,7 @@ func (at *places) gone(root int, path string) error {
 	return errGone
 }
 
-// isAway remembers a directory that no file was found in: what is made in its place is another one.
+// isAway remembers that a directory is away: what is made in its place is another one.
 func (h *hashDirs) isAway(name dirName) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -116,7 +113,7 @@ func (h *hashDirs) isAway(name dirName) {
 }
 
 // isReplaced reports whether a directory that is there now has been in the place of another one
-// for less than awayTime. After that it counts as the only one.
+// for less than queue.AwayTime. After that it counts as the only one.
 func (h *hashDirs) isReplaced(name dirName, id inode) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -129,7 +126,7 @@ func (h *hashDirs) isReplaced(name dirName, id inode) bool {
 		return false
 	case dir.replacedAt == 0:
 		dir.replacedAt = h.now()
-	case h.now()-dir.replacedAt >= awayTime:
+	case h.now()-dir.replacedAt >= queue.AwayTime:
 		*dir = hashDir{inode: id}
 		return false
 	}

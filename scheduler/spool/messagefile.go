@@ -26,7 +26,7 @@ func (t *loader) locate(n Name, d *controlFile) (st unix.Stat_t, now Name, err e
 		return st, n, err
 	case !postoffice.IsRegular(&st):
 		return st, n, &malformed{place.dir() + "queue/" + path + " is not a regular file"}
-	case st.Size < d.file.Body && postoffice.IsOurs(&st): // a user may have done it: agents defer his until it expires
+	case st.Size < d.file.Body && postoffice.IsOurs(st.Uid): // a user may have done it: agents defer his until it expires
 		return st, n, &malformed{fmt.Sprintf("the message file has %d bytes, and its body begins after %d", st.Size, d.file.Body)}
 	}
 	// It gets the owner and the time that a message in the queue has.

@@ -110,7 +110,7 @@ func (a *Agent) noTarget(j *job) {
 	f := j.failed
 	if f == nil {
 		name, dead := a.pool.deadTarget(j)
-		text := fmt.Sprintf("%s%s%s: %s", name, ta.NotTried, dead.until.UTC().Format(time.RFC3339), strings.TrimLeft(dead.why, "\r"))
+		text := fmt.Sprintf("%s%s%s: %s", name, ta.NotTriedAgain, dead.until.UTC().Format(time.RFC3339), strings.TrimLeft(dead.why, "\r"))
 		f = &failure{code: "4.4.1", diagnostic: "smtp; 466 (" + text + ")", text: text}
 	}
 	a.reportFailure(j, f)

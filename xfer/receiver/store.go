@@ -21,7 +21,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
@@ -93,7 +92,7 @@ func (s *Store) ready() error {
 
 // finishLeft tries again to finish what could not be finished.
 func (s *Store) finishLeft() {
-	s.left = slices.DeleteFunc(s.left, func(l queue.Left) bool { return s.committer.FinishLeft(l) == nil })
+	s.left = s.committer.FinishAll(s.left)
 }
 
 // take takes a batch and sets the reply of each message. The error is a fault of this node.
